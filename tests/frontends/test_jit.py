@@ -9,7 +9,7 @@ import pickle
 import threading
 import warnings
 import weakref
-from collections import deque
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -709,3 +709,29 @@ def test_a_tensor_that_is_not_found_is_refused() -> None:
         f(x)
         hidden[0] = torch.zeros(3)
         assert f(x).eq(0).all()
+
+
+class Making(OrderedDict):  # type: ignore[type-arg]  # of whatever
+    """A dict that makes what it is asked for, as registries do."""
+
+    def __getitem__(self, key: str) -> Any:
+        return super().__getitem__(key)()
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        raise NotImplementedError
+
+
+REGISTRY = Making()
+OrderedDict.__setitem__(REGISTRY, "act", nn.ReLU)
+
+
+def test_dicts_that_compute_are_left_alone() -> None:
+    f, x = wir.jit(lambda x: REGISTRY["act"]()(x)), torch.randn(3)
+    g = wir.jit(lambda x: REGISTRY["act"](x), fallback=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EagerCallWarning)
+        with pytest.raises(TypeError):
+            f(x)
+    for _ in range(2):
+        same(x.relu(), g(x))
+    assert dict.__getitem__(REGISTRY, "act") is nn.ReLU

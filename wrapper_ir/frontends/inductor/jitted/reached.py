@@ -11,10 +11,12 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
+import itertools
 import sys
-from collections import deque
+from argparse import Namespace
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from torch import Tensor, nn
@@ -56,22 +58,29 @@ class Items:
 
     def now(self) -> dict[Any, Any]:
         """Return what the owner has now for these keys, or for all of a whole dict."""
-        held: Mapping[Any, Any] = self.owner
-        if isinstance(self.owner, type):
-            held = self.owner.__dict__
+        held = _items_of(self.owner)
         keys = held if self.is_whole else [*self.found, *self.absent]
         return {key: held[key] for key in keys if key in held}
 
+    def hold(self, values: Mapping[Any, Any]) -> None:
+        """Have a dict hold other values, past what its class makes of that."""
+        kind = OrderedDict if isinstance(self.owner, OrderedDict) else dict
+        for key, value in values.items():
+            kind.__setitem__(self.owner, key, value)
+
     def restore(self) -> None:
-        """Give the dict these items again."""
+        """Give a dict these items again. Tracing changes no class."""
         if isinstance(self.owner, type):
             return
-        now = {key: self.owner[key] for key in self.found if key in self.owner}
-        if any(now.get(key, self) is not value for key, value in self.found.items()):
-            self.owner.update(self.found)
-        others = self.owner.keys() - self.found.keys() if self.is_whole else self.absent
-        for key in [each for each in others if each in self.owner]:
+        now = self.now()
+        self.hold({k: each for k, each in self.found.items() if now.get(k, self) is not each})
+        for key in now.keys() - self.found.keys():
             del self.owner[key]
+
+
+def _items_of(owner: Any) -> dict[Any, Any]:
+    """Return the items of a dict, past what its class makes of them, or attributes of a class."""
+    return dict(owner.__dict__ if isinstance(owner, type) else dict.items(owner))
 
 
 @dataclass
@@ -94,8 +103,9 @@ class Reached:
 
     def now(self) -> list[Any]:
         """Return the contents of all dicts, classes, lists and sets."""
-        lists = (owner for owner, *_ in self.watched if isinstance(owner, (list, set)))
-        return [*(each.now() for each in self.items), *map(tuple, lists)]
+        lists = [tuple(list.__iter__(each)) for each, *_ in self.watched if isinstance(each, list)]
+        sets = [tuple(each) for each, *_ in self.watched if isinstance(each, set)]
+        return [*(each.now() for each in self.items), *lists, *sets]
 
     def is_as(self, before: list[Any], *, may_assign: bool) -> bool:
         """Return whether contents are what they were.
@@ -119,8 +129,8 @@ class Reached:
         try:
             for each in self.items:
                 if isinstance(each.owner, dict):
-                    new = {k: others[id(v)] for k, v in each.found.items() if id(v) in others}
-                    each.owner.update(new)
+                    found = each.found.items()
+                    each.hold({k: others[id(v)] for k, v in found if id(v) in others})
             for owner, *_, kept in self.watched:
                 if isinstance(owner, list):
                     owner[:] = [others.get(id(each), each) for each in kept]
@@ -136,7 +146,7 @@ class Reached:
             each.restore()
         for owner, *_, kept in self.watched:
             if isinstance(owner, list):
-                if not _is_same(tuple(owner), kept, is_free=False):
+                if not _is_same(tuple(list.__iter__(owner)), kept, is_free=False):
                     owner[:] = kept
             elif isinstance(owner, set):
                 owner.clear()
@@ -168,16 +178,20 @@ _OF_MODULES: Final = frozenset(nn.Module().__dict__)
 #: Those whose contents a call reads.
 _READ: Final = frozenset(("_parameters", "_buffers", "_modules", *_HOOKS))
 
-_OF_CLASSES: Final = frozenset(
-    (
-        *("__dict__", "__weakref__", "__doc__", "__module__", "__annotations__"),
-        *("__slots__", "__abstractmethods__", "_abc_impl", "__parameters__"),
-        *("__orig_bases__", "__qualname__"),
-    )
-)
+#: What code calls by its name, whatever else it looks up.
+_METHODS: Final = (FunctionType, staticmethod, classmethod, property)
 
 #: Methods that run when an object is made.
 _MAKING: Final = ("__new__", "__init__", "__post_init__")
+
+#: Special methods that no operator calls.
+_BY_NAME: Final = frozenset(
+    (
+        *(*_MAKING, "__init_subclass__", "__class_getitem__"),
+        *("__str__", "__repr__", "__format__", "__dir__", "__sizeof__", "__del__", "__copy__"),
+        *("__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"),
+    )
+)
 
 #: Names by which code may read attributes that it does not name.
 _LOOKING_UP: Final = frozenset(
@@ -214,6 +228,8 @@ def _names_in(code: CodeType) -> _Names:
         ):
             if line.opname in ops:
                 found[field_].add(line.argval)
+    texts = (each for each in code.co_consts if isinstance(each, str))
+    found["attributes"].update(each for each in texts if each.isidentifier())
     inner = [_names_in(each) for each in code.co_consts if isinstance(each, CodeType)]
     return _Names(*(found[n].union(*(getattr(i, n) for i in inner)) for n in _Names._fields))  # type: ignore[arg-type]  # sets
 
@@ -235,6 +251,7 @@ class _Walk:
         self._written: set[str] = set()
         self._has_all = False
         self._waiting: dict[str, list[Callable[[], None]]] = {}
+        self._methods: dict[str, list[Callable[[], None]]] = {}
         self._globals: dict[int, Items] = {}
         self._attributes: list[tuple[Items, frozenset[str]]] = []
         self._classes: set[type] = set()
@@ -243,7 +260,7 @@ class _Walk:
         """Take note that code names attributes."""
         for name in [each for each in names if each not in self._names]:
             self._names.add(name)
-            for act in self._waiting.pop(name, ()):
+            for act in (*self._waiting.pop(name, ()), *self._methods.pop(name, ())):
                 act()
 
     def visit(self, root: Any) -> None:
@@ -266,8 +283,7 @@ class _Walk:
                 items.is_whole = True
                 continue
             keys = (self._names & of_class) | self._written
-            held = items.owner.__dict__ if isinstance(items.owner, type) else items.owner
-            items.absent |= keys - held.keys()
+            items.absent |= keys - _items_of(items.owner).keys()
         self.found.items += [each for each, _ in self._attributes]
         self.found.items += self._globals.values()
         return self.found
@@ -280,11 +296,13 @@ class _Walk:
             case nn.Module():
                 self._enter_module(value)
             case dict():
-                found.items.append(Items(value, dict(value), is_whole=True))
-                self._todo += value.values()
+                items = Items(value, _items_of(value), is_whole=True)
+                found.items.append(items)
+                self._todo += items.found.values()
             case list():
-                found.watched.append((value, tuple(value)))
-                self._todo += value
+                kept = tuple(list.__iter__(value))
+                found.watched.append((value, kept))
+                self._todo += kept
             case set():
                 found.watched.append((value, frozenset(value)))
                 self._todo += value
@@ -327,7 +345,9 @@ class _Walk:
         names = _names_in(code)
         if names.globals & _LOOKING_UP or names.attributes & _LOOKING_UP:
             self._has_all = True
-            self.name([*self._waiting])
+            for act in itertools.chain.from_iterable([*self._waiting.values()]):
+                act()
+            self._waiting.clear()
         self._take_globals(variables, names.globals, names.attributes)
         for name in names.imported:
             self._take_of_module(sys.modules.get(name), names.attributes)
@@ -378,7 +398,8 @@ class _Walk:
             held = {k: each for k, each in mapping.items() if isinstance(each, (Tensor, nn.Module))}
             self.found.items.append(Items(mapping, held))
             self._todo += held.values()
-        if root in ("torch", "numpy", "wrapper_ir", "builtins"):
+        is_plain = isinstance(value, (SimpleNamespace, Namespace))
+        if not _is_entered(type(value).__module__) and not is_plain:
             return
         if type(mapping) is dict:
             self._take_attributes(value, mapping)
@@ -411,9 +432,13 @@ class _Walk:
             self._attributes.append((items, _names_of(kind)))
             for key, value in each.__dict__.items():
                 act = functools.partial(self._take_item, items, key, value)
-                if key.startswith("__") and key not in _OF_CLASSES and key not in _MAKING:
-                    act()
-                elif key not in _OF_CLASSES:
+                is_special = key.startswith("__") and key not in _BY_NAME
+                if isinstance(value, _METHODS):
+                    if is_special or key in self._names:
+                        act()
+                    else:
+                        self._methods.setdefault(key, []).append(act)
+                elif not key.startswith("__"):
                     self._when(key, act)
 
     def _take_attributes(
@@ -457,4 +482,5 @@ def _is_equal(old: object, new: object) -> bool:
 def _names_of(kind: type) -> frozenset[str]:
     """Return the names that a class and its bases define, as far as they are not torch's."""
     kinds = [each for each in kind.__mro__ if _is_entered(each.__module__)]
-    return frozenset(name for each in kinds for name in each.__dict__) - _OF_CLASSES
+    names = (name for each in kinds for name in each.__dict__)
+    return frozenset(name for name in names if not name.startswith("__"))

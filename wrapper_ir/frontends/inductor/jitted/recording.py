@@ -72,7 +72,7 @@ def make_recorded(function: Any, call: Call, reached: Reached, target: Target) -
         problem = module.trace.watch.problem
         if not problem and any(at >= count for at in module.written):
             problem = "it writes to an argument while gradients are recorded"
-        text = error.message if isinstance(error, WrapperIRError) else str(error)
+        text = error.message if isinstance(error, WrapperIRError) else f"torch says: {error}"
         raise OddCallError(problem or text.partition("\n")[0]) from error
     written = [at - count for at in sorted(module.written) if at >= count]
     changed = [own[at] for at in sorted(module.written) if at < count]
