@@ -735,3 +735,20 @@ def test_dicts_that_compute_are_left_alone() -> None:
     for _ in range(2):
         same(x.relu(), g(x))
     assert dict.__getitem__(REGISTRY, "act") is nn.ReLU
+
+
+def test_a_graph_may_be_kept() -> None:
+    linear, x = nn.Linear(6, 6), torch.randn(4, 6)
+
+    def function(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            kept = linear(x)
+        made: Tensor = kept * linear(x)
+        return made
+
+    f = wir.jit(function, fallback=False)
+    result = f(x).sum()
+    for _ in range(2):
+        result.backward(retain_graph=True)
+    (found,) = torch.autograd.grad(function(x).sum(), [linear.weight])
+    same(2 * found, linear.weight.grad)
