@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 
 import wrapper_ir as wir
 from wrapper_ir.frontends.inductor import EagerCallWarning, JitError
-from wrapper_ir.frontends.inductor.jitted.reached import reach
+from wrapper_ir.frontends.inductor.jitted.walking import reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -421,7 +421,7 @@ def test_buffers_and_arguments_are_written(target: str) -> None:
     with pytest.warns(EagerCallWarning, match="refuses it"):
         same(theirs(base[1:], base[:-1]), f(like[1:], like[:-1]))
     same(base, like)
-    with pytest.warns(EagerCallWarning):
+    with pytest.warns(EagerCallWarning, match="shares memory"):
         same(theirs(theirs.last[None], torch.ones(1, 4)), f(mine.last[None], torch.ones(1, 4)))
     same(theirs.last, mine.last)
 
@@ -752,3 +752,17 @@ def test_a_graph_may_be_kept() -> None:
         result.backward(retain_graph=True)
     (found,) = torch.autograd.grad(function(x).sum(), [linear.weight])
     same(2 * found, linear.weight.grad)
+
+
+def test_a_first_call_that_shares_memory_spoils_no_other(target: str) -> None:
+    mine, theirs = Counting(), Counting()
+    f = wir.jit(mine, target=target)
+    for _ in range(2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EagerCallWarning)
+            same(theirs(theirs.last[None], torch.ones(1, 4)), f(mine.last[None], torch.ones(1, 4)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x = torch.randn(1, 4)
+        same(theirs(x, torch.ones(1, 4)), f(x, torch.ones(1, 4)))
+    assert len(f.programs) == 1

@@ -27,6 +27,7 @@ class Kept {
   // From the keyword arguments of `Entry`.
   Kept(const pybind11::dict& from, bool ignores_grad)
       : ignores_grad_(ignores_grad),
+        records_(from["records"].cast<bool>()),
         function_(from["function"]),
         refuses_(from["refuses"]),
         names_(from["names"].cast<pybind11::tuple>()),
@@ -139,9 +140,9 @@ class Kept {
     return true;
   }
 
-  // Tell autograd which buffers were written to. Those that are passed are torch's to tell of.
+  // Tell autograd which buffers were written to, unless torch's functions around the program do.
   void bump_versions() const {
-    for (std::size_t i = 0; passed_.empty() && i < changed_.size(); ++i) {
+    for (std::size_t i = 0; !records_ && i < changed_.size(); ++i) {
       const at::Tensor& tensor = state_.tensor(changed_[i]);
       if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
     }
@@ -154,7 +155,7 @@ class Kept {
     for (const std::size_t i : written_) {
       const void* storage = storage_of(THPVariable_Unpack(tensors[i].ptr()));
       if (state_.shares_storage(storage)) return true;
-      for (std::size_t j = 0; !passed_.empty() && j < tensors.size(); ++j) {
+      for (std::size_t j = 0; records_ && j < tensors.size(); ++j) {
         if (i != j && storage_of(THPVariable_Unpack(tensors[j].ptr())) == storage) return true;
       }
     }
@@ -188,6 +189,7 @@ class Kept {
   }
 
   bool ignores_grad_;
+  bool records_;     // torch's functions are around the program: they check no sharing
   Object function_;  // None: calls run op by op
   Object refuses_;   // tells of an error whether the program refuses its inputs
   pybind11::tuple names_;

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +23,7 @@ from torch.export import Dim
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from wrapper_ir.analysis.liveness import mutated_inputs, storages_of
+from wrapper_ir.analysis.liveness import mutated_inputs
 from wrapper_ir.api import emitted
 from wrapper_ir.emitters.regions import find_beginning
 from wrapper_ir.emitters.registry import make_emitter
@@ -238,7 +239,7 @@ def make(
     """
     trace = Trace(function, call, reached, records=False)
     module = _Exported(trace, reached)
-    examples = [_example(each) for each in call.tensors]
+    examples = _examples(call.tensors, reached.tensors)
     auto = [dict.fromkeys(sorted(dims), Dim.AUTO) or None for dims in dynamic]
     shapes = (tuple(auto),) if any(auto) else None
     registered = {id(each) for each in module.own.values()}
@@ -263,10 +264,23 @@ def make(
     return _compiled(_with_own_tensors(program, reached), trace.results, reached, target)
 
 
-def _example(tensor: Tensor) -> Tensor:
-    """Return a tensor of the same layout for tracing, which records nothing."""
+def _examples(tensors: Sequence[Tensor], others: Sequence[Tensor]) -> list[Tensor]:
+    """Return tensors of the same layouts for tracing, which share no memory.
+
+    What shares some is no part of a program: the table tests for it.
+    """
+    shared = Counter(each.untyped_storage().data_ptr() for each in (*tensors, *others))
     with torch.inference_mode(mode=False):
-        return tensor.clone().detach() if tensor.is_inference() else tensor
+        return [
+            (
+                torch.empty_strided(
+                    each.shape, each.stride(), dtype=each.dtype, device=each.device
+                ).requires_grad_(each.requires_grad)
+                if each.is_inference() or shared[each.untyped_storage().data_ptr()] > 1
+                else each
+            )
+            for each in tensors
+        ]
 
 
 @contextlib.contextmanager
@@ -301,8 +315,7 @@ def _compiled(program: Program, results: list[Node], reached: Reached, target: T
     emitter = make_emitter(target.name, dict(target.options))
     artifact, prepared = emitted(program, emitter, make_printer(None))
     function: Any = artifact.load()
-    lives = {life.first.owner for life in storages_of(program).lives.lives if life.written}
-    changed = [program.data[name] for name in program.constants if name in lives]
+    changed = [program.data[name] for name, each in program.constants.items() if each.mutable]
     if not {id(each) for each in changed} <= {id(each) for each in reached.tensors}:
         raise OddCallError("it writes to a tensor that is no argument, no buffer")
     beginning = {f"body[{at}]" for at in range(find_beginning(prepared).end)} | {"None", "inputs"}

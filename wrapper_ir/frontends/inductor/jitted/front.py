@@ -8,7 +8,7 @@ import types
 import warnings
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
 
 import torch
 from torch import nn
@@ -19,7 +19,6 @@ from wrapper_ir.emitters.registry import make_emitter
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.frontends.inductor.errors import JitError
 from wrapper_ir.frontends.inductor.jitted.capturing import Made, Target, make
-from wrapper_ir.frontends.inductor.jitted.reached import Reached, reach
 from wrapper_ir.frontends.inductor.jitted.recording import make_recorded
 from wrapper_ir.frontends.inductor.jitted.structure import (
     Call,
@@ -28,6 +27,7 @@ from wrapper_ir.frontends.inductor.jitted.structure import (
     read_call,
     refuse_odd,
 )
+from wrapper_ir.frontends.inductor.jitted.walking import reach
 from wrapper_ir.toolchain.manifest import DTYPE_NUMBERS
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from wrapper_ir.frontends.inductor.jitted.reached import Reached
     from wrapper_ir.lines.program import Program
 
 P = ParamSpec("P")
@@ -147,11 +148,17 @@ class Jitted(Generic[P, R]):
         Raises:
             OddCallError: There can be none; the call has to run op by op.
         """
-        refusing = [each for each in self._kept if not each.entry.difference(*args, **kwargs)]
         outline = call.outline
+        found = [each.entry.difference(*args, **kwargs) for each in self._kept]
+        if "sharing" in found:
+            raise OddCallError(_SHARING)
+        refusing = [
+            each for each, difference in zip(self._kept, found, strict=True) if not difference
+        ]
         if any(each.outline.shapes == outline.shapes for each in refusing):
             raise OddCallError("the program of such calls refuses it")
-        if outline in self._hopeless:
+        case = outline, call.shares_memory
+        if case in self._hopeless:
             raise OddCallError("no test recognises such a call")
         if len(self._kept) >= self._most:
             raise OddCallError(f"there are {self._most} programs already (max_programs)")
@@ -163,14 +170,18 @@ class Jitted(Generic[P, R]):
         finally:
             reached.restore()
         entry = self._entry(call, reached, made)
-        if entry.difference(*args, **kwargs):
-            self._hopeless.append(outline)
-            raise OddCallError("no test recognises such a call")
+        difference = entry.difference(*args, **kwargs)
+        shares = difference == "sharing"
+        if difference and not (shares and made is not None and made.program is not None):
+            self._hopeless.append(case)
+            raise OddCallError(_SHARING if shares else "no test recognises such a call")
         if reason:
             self._say(reason)
         row = KeptCall(entry, outline, made, reason, tuple(map(frozenset, dynamic)))
         self.__dict__["_kept"] = (*self._kept, row)
         self._table.entries = (*self._table.entries, entry)
+        if difference:  # it is for calls of which nothing shares memory
+            raise OddCallError(_SHARING)
 
     def _made(
         self, call: Call, reached: Reached
@@ -218,6 +229,7 @@ class Jitted(Generic[P, R]):
         by_id = {id(each): at for at, each in enumerate(reached.tensors)}
         return extension_module().Entry(
             ignores_grad=not self._has_grad,
+            records=made is not None and made.program is None,
             function=None if made is None else made.function,
             refuses=None if made is None else made.refuses,
             names=call.names,
@@ -263,6 +275,9 @@ class Jitted(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"wir.jit({self.__wrapped__!r})"
+
+
+_SHARING: Final = "what it writes to shares memory with what else it reads"
 
 
 def _jitted(function: Any, options: dict[str, Any]) -> Jitted[Any, Any]:

@@ -152,6 +152,11 @@ class Call:
         return args, {name: built(nodes, given) for name in self.names}
 
     @property
+    def shares_memory(self) -> bool:
+        """Whether some of the tensors share memory."""
+        return len({each.untyped_storage().data_ptr() for each in self.tensors}) < len(self.tensors)
+
+    @property
     def outline(self) -> Outline:
         """What to keep of the call."""
         kinds = [(each.dtype, each.device, each.ndim) for each in self.tensors]
