@@ -132,8 +132,8 @@ zoo: setup ## whole models against stock Inductor, all emitters (hours; MODELS=g
 odd: setup ## odd functions against stock Inductor, all emitters and packages (an hour; FUNCTIONS=glob,... for some)
 	$(BIN)/python -m tests.odd --functions '$(or $(FUNCTIONS),*)'
 
-changes: setup ## change what guards look at between calls, and compare with eager (COUNT=1000 from SEED=0, EMITTER=python)
-	$(BIN)/python -W ignore -m tests.changes --count $(or $(COUNT),1000) --seed $(SEED) --emitter $(or $(EMITTER),python)
+changes: setup ## change what guards look at between calls, and compare with eager (COUNT=1000 from SEED=0, EMITTER=python; DOOR=compile|jit)
+	$(BIN)/python -W ignore -m tests.changes --count $(or $(COUNT),1000) --seed $(SEED) --emitter $(or $(EMITTER),python) --door $(or $(DOOR),compile)
 
 DEVICE ?= $(shell $(BIN)/python -c 'import torch; print("cuda" if torch.cuda.is_available() else "cpu")' 2>/dev/null)
 JOBS ?= 1

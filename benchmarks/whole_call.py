@@ -12,8 +12,10 @@ one batch of calls, in an order that turns; figures are medians of rounds. The w
     dynamo                    torch.compile with a backend that does nothing but hand over a result
     bare, bare C++            the emitted function alone, as Inductor would call it
     floor, floor C++          torch.compile with a backend that does nothing but call that function
+    jit, bare jit             wir.jit in C++, and its program alone
 
-``over`` is what ours takes beyond Dynamo alone and the bare program, in microseconds. Part of it is
+``over`` is what ours takes beyond Dynamo alone and the bare program, and ``wir.jit`` beyond its
+program, in microseconds. Part of it is
 no code: guards and program push each other's tensors out of the processor's caches when they take
 turns. The floor has that part, too.
 """
@@ -31,6 +33,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +41,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+import wrapper_ir as wir
 from benchmarks.common import OURS, STOCK, machine, show, verdict
 from tests.models.watch import watch_inductor
 
@@ -79,6 +83,11 @@ def tracked() -> Made:
 def of_module(model: nn.Module, *args: Tensor) -> Made:
     """Return a module as a function."""
     return lambda *given: model(*given), args
+
+
+def ten() -> Made:
+    """Return a function of ten arguments."""
+    return lambda *given: sum(given[1:], given[0]), tuple(torch.randn(4, 4) for _ in range(10))
 
 
 def mlp() -> Made:
@@ -164,6 +173,7 @@ def many() -> Made:
 SUBJECTS = {
     "mlp": Subject(mlp, "8 x Linear(64, 64), batch 4", of_stock=0.43),
     "add": Subject(add, "x + 1", of_stock=0.75),
+    "ten": Subject(ten, "the sum of ten arguments"),
     "tracked": Subject(tracked, "(x * w).relu() + 1, forward alone", True, of_stock=0.45),
     "encoder": Subject(encoder, "6 x TransformerEncoderLayer(64)"),
     "recommender": Subject(recommender, "20 embeddings, perceptron"),
@@ -183,8 +193,9 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 CONTROL = "stock again"
 
-#: The most that ours may take beyond Dynamo alone and the bare program, in microseconds.
-OVER = {"ours": 3.0, "ours C++": 2.0}
+#: The most that ours may take beyond Dynamo alone and the bare program, and ``wir.jit``, in C++,
+#: beyond its bare program, in microseconds.
+OVER = {"ours": 3.0, "ours C++": 2.0, "jit": 3.0}
 
 
 def apart(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -237,6 +248,11 @@ def calls_of(subject: Subject, control: bool) -> dict[str, Call]:
             floor = torch.compile(apart(function), backend=handing(seen.graphs[0]))
             if not subject.training:
                 made[way.replace("ours", "floor")] = whole(floor)
+    jitted = wir.jit(apart(function), target="cpp", fallback=False)
+    made["jit"] = whole(jitted)
+    made["jit"]()
+    if jitted.programs:  # none where gradients are recorded
+        made["bare jit"] = partial(wir.compile(jitted.programs[0], "cpp"), *args)
     if not backward:
         result = function(*args)
         made["dynamo"] = whole(torch.compile(apart(function), backend=nothing(result)))
@@ -302,13 +318,19 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
         calls = calls_of(subject, options.control)
         found = batches(calls, options.rounds, options.batch_ms / 1e3)
     median = {way: statistics.median(times) * 1e6 for way, times in found.items()}
+    nothing_ = [0.0] * options.rounds
     over = {
         way: statistics.median(
-            a - b - c for a, b, c in zip(found[way], found["dynamo"], found[bare_], strict=True)
+            a - b - c
+            for a, b, c in zip(found[way], found.get(less, nothing_), found[bare_], strict=True)
         )
         * 1e6
-        for way, bare_ in (("ours", "bare"), ("ours C++", "bare C++"))
-        if "dynamo" in found
+        for way, less, bare_ in (
+            ("ours", "dynamo", "bare"),
+            ("ours C++", "dynamo", "bare C++"),
+            ("jit", "", "bare jit"),
+        )
+        if bare_ in found and (way == "jit" or "dynamo" in found)
     }
     pairs = zip(found["ours C++"], found["stock"], strict=True)
     ratio = statistics.median(ours / stock for ours, stock in pairs)
@@ -329,6 +351,7 @@ def rows(found: dict[str, Any]) -> Iterator[str]:
 
 
 COLUMNS = ("eager", *WAYS, CONTROL, "dynamo", "bare", "bare C++", "floor", "floor C++")
+COLUMNS += ("jit", "bare jit")
 
 
 def main() -> None:
@@ -344,7 +367,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     found = [measure(name, options) for name in options.subjects or SUBJECTS]
-    titles = ("us a call", *COLUMNS, "over", "kept", "over C++", "kept", "C++/stock", "kept")
+    over = ("over", "kept", "over C++", "kept", "over jit", "kept")
+    titles = ("us a call", *COLUMNS, *over, "C++/stock", "kept")
     record = {"machine": machine(), "subjects": found}
     show("Whole calls", titles, map(tuple, map(rows, found)), record, as_json=options.json)
 

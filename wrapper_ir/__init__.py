@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.aten import from_fx as from_fx
     from wrapper_ir.frontends.inductor.capture_model import capture as capture
     from wrapper_ir.frontends.inductor.explain import explain_call as explain_call
+    from wrapper_ir.frontends.inductor.jitted import jit as jit
     from wrapper_ir.frontends.inductor.refinement import validate as validate
     from wrapper_ir.frontends.inductor.session import record as record
     from wrapper_ir.interpreter import interpret as interpret
@@ -101,6 +102,7 @@ _DEFINED_IN = {
     "frontends.aten": ("from_fx",),
     "frontends.inductor.capture_model": ("capture",),
     "frontends.inductor.explain": ("explain_call",),
+    "frontends.inductor.jitted": ("jit",),
     "frontends.inductor.refinement": ("validate",),
     "frontends.inductor.session": ("record",),
     "interpreter": ("interpret",),

@@ -1,6 +1,6 @@
 """Changes something between calls of a compiled model, and compares each call with eager's.
 
-    python -m tests.changes [--count N] [--seed N] [--emitter NAME] [--model GLOB]
+    python -m tests.changes [--count N] [--seed N] [--emitter NAME] [--model GLOB] [--door NAME]
 
 For each thing that a guard, a wrapper or a check looks at, a change has to end in the values that
 eager gives or in an error: never in others. Compared are results, what they say of gradients,
@@ -27,6 +27,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000, help="changes in all (1000)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--emitter", default="python", help="emitter (python)")
+    parser.add_argument("--door", default="compile", choices=("compile", "jit"))
     parser.add_argument("--model", default="*", help="glob of names of models (*)")
     options = parser.parse_args()
     names = [name for name in MODELS if fnmatchcase(name, options.model)]
@@ -35,7 +36,7 @@ def main() -> int:
     counts: dict[str, int] = {}
     for number, name in enumerate(names):
         share = options.count // len(names) + (number < options.count % len(names))
-        trial = Trial(name, random.Random(f"{options.seed} {name}"), options.emitter)
+        trial = Trial(name, random.Random(f"{options.seed} {name}"), options.emitter, options.door)
         for verdict in trial.run(share):
             counts[verdict.kind] = counts.get(verdict.kind, 0) + 1
             if verdict.kind != "same":

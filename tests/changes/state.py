@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+import wrapper_ir as wir
 from tests.changes.models import MODELS, WIDTH, Layers
 
 if TYPE_CHECKING:
@@ -82,12 +83,17 @@ class Trial:
     name: str
     source: random.Random
     emitter: str
+    door: str = "compile"
     setting: Setting = Setting()
 
     def __post_init__(self) -> None:
         torch.manual_seed(0)
         self.eager = Layers(MODELS[self.name])
         self.model = copy.deepcopy(self.eager)
+        self.compiled: Any = None
+        if self.door == "jit":
+            self.compiled = wir.jit(self.model, target=self.emitter, max_programs=1000)
+            return
         options = {"emitter": self.emitter, "build": "wait"}
         self.compiled = torch.compile(self.model, backend="wrapper_ir", options=options)
 
@@ -116,6 +122,7 @@ class Trial:
             for model in (self.model, self.eager):
                 model.zero_grad()  # what was summed up in another type is known less well
                 model.to(value)
+            self.model.load_state_dict(self.eager.state_dict())  # likewise
         self.setting = replace(self.setting, **{name: value})
         return f"{name} = {value}"
 

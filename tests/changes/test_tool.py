@@ -22,9 +22,10 @@ def _fresh() -> Iterator[None]:
     torch._dynamo.reset()
 
 
+@pytest.mark.parametrize("door", ["compile", "jit"])
 @pytest.mark.parametrize("name", ["scaled", "counted", "weight_returned"])
-def test_changes(name: str) -> None:
-    trial = Trial(name, random.Random(name), "python")
+def test_changes(name: str, door: str) -> None:
+    trial = Trial(name, random.Random(name), "python", door)
     assert [verdict for verdict in trial.run(10) if verdict.kind != "same"] == []
 
 

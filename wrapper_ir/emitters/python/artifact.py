@@ -8,7 +8,7 @@ import operator
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.analysis.schemas import refuse_differences
 from wrapper_ir.emitters.artifact import ModuleText, SourceFiles
@@ -17,6 +17,9 @@ from wrapper_ir.emitters.functions import as_function, constant_values
 from wrapper_ir.emitters.writer import SourceMap
 from wrapper_ir.lines.kernels import TorchOp
 from wrapper_ir.lines.program import Program
+
+if TYPE_CHECKING:
+    from wrapper_ir.lines.walk import Path
 
 BoxedCall = Callable[[list[Any]], tuple[Any, ...]]
 
@@ -113,12 +116,18 @@ class PythonArtifact:
 
         module = self.load_module()
 
+        def place_of(error: Exception) -> Path | None:
+            return _place_of(error, module.__file__, self.source_map)
+
         def note(error: Exception) -> None:
-            _note_place(error, module.__file__, self.source_map)
+            place = place_of(error)
+            if place is not None:
+                error.add_note(f"while running {place} of the program")
 
         run = as_function(module.call, self.program, takes_out=self.takes_out, note=note)
         run.module = module  # type: ignore[attr-defined]
         run.release = _release_of(module)  # type: ignore[attr-defined]
+        run.place_of = place_of  # type: ignore[attr-defined]
         hand_graphs_on(module, run)
         return run
 
@@ -159,13 +168,12 @@ def _release_of(module: types.ModuleType) -> Callable[[], int]:
     return release
 
 
-def _note_place(error: Exception, filename: str | None, source_map: SourceMap) -> None:
-    """Add to an error a note of the program line that was running."""
+def _place_of(error: Exception, filename: str | None, source_map: SourceMap) -> Path | None:
+    """Return the program line that was running when a module's call raised an error."""
     place = None
     trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == filename:
             place = source_map.path_at(trace.tb_lineno) or place
         trace = trace.tb_next
-    if place is not None:
-        error.add_note(f"while running {place} of the program")
+    return place

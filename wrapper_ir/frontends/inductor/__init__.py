@@ -1,9 +1,9 @@
 """The Inductor front end: Inductor schedules and writes kernels; the wrapper around them is ours.
 
 ``install`` routes every compilation in a block through us, ``record`` collects the programs that
-are made, ``explain_call`` tells where the time of a call goes, and ``capture`` makes one program
-from a model. All of them use the slots in which
-Inductor registers backends for a device; see ``registration``.
+are made, ``explain_call`` tells where the time of a call goes, ``capture`` makes one program of a
+model, and ``jit`` those that its calls need. All of them use the slots in which Inductor registers
+backends for a device; see ``registration``.
 
 Round an export and ahead-of-time compilation there are five modules:
 
@@ -13,8 +13,8 @@ Round an export and ahead-of-time compilation there are five modules:
 - ``dropped_facts`` keeps what Inductor drops on the way, and gives it back to the program.
 - ``output_code`` makes the module text that Inductor expects, stores in caches and executes.
 
-``capture`` and ``explain_call`` are imported on first use (PEP 562): ``torch.compile`` needs
-neither.
+``capture``, ``explain_call`` and ``jit`` are imported on first use (PEP 562): ``torch.compile``
+needs none of them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from wrapper_ir.frontends.inductor.errors import (
     ContractWarning,
     GraphMismatchError,
     InstallOrderError,
+    JitError,
     NothingCalledError,
     UnsupportedConfigError,
     UnsupportedDeviceError,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.capture_model import capture
     from wrapper_ir.frontends.inductor.explain import CallReport, GraphTime, Guard, explain_call
     from wrapper_ir.frontends.inductor.export_guards import FixedSizeWarning, LostSizesWarning
+    from wrapper_ir.frontends.inductor.jitted import EagerCallWarning, Jitted, jit
     from wrapper_ir.frontends.inductor.refinement import NotShown, Validation, validate
 
 __all__ = [
@@ -56,12 +58,15 @@ __all__ = [
     "CaptureError",
     "ContractError",
     "ContractWarning",
+    "EagerCallWarning",
     "FixedSizeWarning",
     "GraphMismatchError",
     "GraphTime",
     "Guard",
     "InstallOrderError",
     "Installation",
+    "JitError",
+    "Jitted",
     "LostSizesWarning",
     "NotShown",
     "NothingCalledError",
@@ -78,6 +83,7 @@ __all__ = [
     "capture",
     "explain_call",
     "install",
+    "jit",
     "record",
     "statistics",
     "uninstall",
@@ -89,6 +95,7 @@ if not TYPE_CHECKING:
         ".capture_model": ("capture",),
         ".explain": ("CallReport", "GraphTime", "Guard", "explain_call"),
         ".export_guards": ("FixedSizeWarning", "LostSizesWarning"),
+        ".jitted": ("EagerCallWarning", "Jitted", "jit"),
         ".refinement": ("NotShown", "Validation", "validate"),
     }
     __getattr__ = names_of(__name__, _places)

@@ -63,9 +63,9 @@ def let_register_again(name: str) -> None:
 
 
 def compile_graph(
-    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: Settings
+    gm: torch.nn.Module, example_inputs: Sequence[Any], settings: Settings
 ) -> Callable[..., Any]:
-    """Compile one of Dynamo's graphs through Inductor with our wrapper.
+    """Compile a module of tensors, such as one of Dynamo's graphs, with Inductor and our wrapper.
 
     A backward is lowered when it first runs, long after this returns and perhaps in another thread,
     so the session is entered again around each graph.
@@ -97,7 +97,8 @@ def compile_graph(
 
     with registered(session), _config(settings, machine):
         how: Any = {"inner_compile": inner_compile}
-        compiled: Any = compat.inductor_entry.compile_fx(gm, example_inputs, **how)
+        module: Any = gm  # it takes any module
+        compiled: Any = compat.inductor_entry.compile_fx(module, example_inputs, **how)
         return compiled  # type: ignore[no-any-return]  # a callable, since nothing is ahead of time
 
 

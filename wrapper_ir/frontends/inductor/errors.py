@@ -123,3 +123,14 @@ class GraphMismatchError(VerificationError):
 
 class ContractWarning(UserWarning):
     """What would be an error without ``on_breach="warn"`` or ``validate="warn"``."""
+
+
+class JitError(WrapperIRError):
+    """A call of a function of ``wir.jit`` would run op by op, which ``fallback=False`` forbids.
+
+    Fields: ``name`` is the function's, ``reason`` says why.
+    """
+
+    code = "WIR3011"
+    template = "a call of '{name}' cannot run a program: {reason}"
+    default_hint = "without fallback=False such calls run op by op"
