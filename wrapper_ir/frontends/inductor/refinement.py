@@ -13,6 +13,7 @@ Where the witness says too little, a line is not shown, which is no fault.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -190,7 +191,10 @@ class _Walk:
                 state.made_for, state.is_filled = state.made_for | nodes, True
 
     def _nodes(self, names: Collection[str]) -> set[Node]:
-        return {self.versions.nodes[name] for name in names if name in self.versions.nodes}
+        found = {self.versions.nodes[name] for name in names if name in self.versions.nodes}
+        # Who computes one of several results computes what returns them.
+        parts = (node for node in found if node.target is operator.getitem)
+        return found | {each for node in parts for each in node.all_input_nodes}
 
     def _move(self, line: ir.AnyLine, found: ir.Effects, nodes: set[Node]) -> None:
         """Enter what memory holds that changes its name, or is new, and what it is for."""
