@@ -513,6 +513,7 @@ def test_odd_arguments_run_op_by_op() -> None:
     assert not f.programs
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
 def test_where_others_look_on_the_model_runs() -> None:
     linear = nn.Linear(4, 4)
     f, x = wir.jit(linear, training=False), torch.randn(3, 4)
