@@ -17,6 +17,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.utils import _pytree as pytree
 
 import wrapper_ir as wir
+from tests.release import TORCH
 from wrapper_ir.frontends.inductor import (
     ContractError,
     ContractWarning,
@@ -147,6 +148,10 @@ FUNCTIONS = {
 }
 
 
+#: Functions whose values, not their memory, older releases of torch get wrong.
+SINCE = {bits_of_a_copy: (2, 13), reversed_into_a_copy: (2, 12)}
+
+
 def arguments() -> tuple[Tensor, Tensor]:
     return torch.arange(1.0, 17.0).reshape(4, 4), torch.arange(100.0, 104.0)
 
@@ -171,6 +176,8 @@ def check(compiled: Callable[..., Any], function: Callable[..., Any], make: Any)
 def test_memory_is_written_and_shared_as_in_eager(
     function: Callable[..., Any], emitter: str
 ) -> None:
+    if SINCE.get(function, TORCH) > TORCH:
+        pytest.skip("wrong in this release, as in stock")
     for _ in range(2):  # the second time from the caches
         torch._dynamo.reset()
         options = {"emitter": emitter}
@@ -185,7 +192,7 @@ def test_graphs_are_lowered_again_only_where_the_contract_is_broken() -> None:
         with wir.record():  # reads no caches
             torch.compile(function, backend="wrapper_ir", fullgraph=True)(*arguments())
         assert statistics.relowered <= is_broken
-        if torch.__version__.startswith("2.15"):
+        if TORCH == (2, 15):
             assert statistics.relowered == is_broken, function.__name__
 
 
