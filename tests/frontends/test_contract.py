@@ -134,7 +134,7 @@ def read_as_halves(x: Tensor, d: Tensor) -> Any:
 
 #: Functions, and whether Inductor's passes break their contract in torch 2.15.
 FUNCTIONS = {
-    bits_of_a_copy: True,
+    bits_of_a_copy: False,
     scattered_then_zeroed: True,
     its_own_diagonal: False,
     copied_then_clamped: True,

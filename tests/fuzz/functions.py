@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch._dynamo.exc import BackendCompilerFailed
 from torch._inductor.exc import InductorError
 from torch.utils import _pytree as pytree
 
@@ -146,7 +147,7 @@ def difference(seed: int, **how: Any) -> str:
     ``how`` are the arguments of ``torch.compile``.
 
     Raises:
-        InductorError: Inductor does not lower the function, or we refuse it.
+        BackendCompilerFailed, InductorError: Inductor does not lower the function, or we refuse it.
     """
     function = function_of(text_of(seed))
     try:
@@ -179,9 +180,11 @@ def main() -> None:
     while time.monotonic() < end:
         try:
             told = difference(seed, **how)
-        except InductorError as error:
+        except (BackendCompilerFailed, InductorError) as error:
             told, refused = "", refused + 1
-            print(f"seed {seed} is refused: {str(error).splitlines()[0][:200]}")
+            print(f"seed {seed} is refused: {' '.join(str(error).split())[:200]}")
+        except (AssertionError, RuntimeError) as error:  # in a call
+            told = f"{type(error).__name__}: {str(error)[:200]}"
         if told:
             found += 1
             print(f"seed {seed}: {told}\n{text_of(seed)}")

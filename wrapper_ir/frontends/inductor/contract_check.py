@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
+import torch
+
 from wrapper_ir.frontends.inductor.contract import contract_of
 from wrapper_ir.frontends.inductor.errors import (
     ContractError,
@@ -84,6 +86,29 @@ def unless_with_copies(stock: Callable[..., Any]) -> Callable[..., Any]:
         return None if _keeps_copies.get() else stock(*args, **kwargs)
 
     return change
+
+
+def keeping_clones(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap Inductor's pass that leaves out clones, unless an op writes to a view of one.
+
+    Such a view is the base of the write, and has the offset of the clone, not of what was cloned.
+    """
+
+    @wraps(stock)
+    def remove(graph: Any) -> Any:
+        writing: Any = torch.ops.higher_order.auto_functionalized_v2
+        found = graph.find_nodes(op="call_function", target=writing) if is_ours() else ()
+        bases = (base for node in found for base in node.kwargs.get("_all_bases") or ())
+        return None if any(map(_is_view_of_clone, bases)) else stock(graph)
+
+    return remove
+
+
+def _is_view_of_clone(base: Any) -> bool:
+    node = base
+    while node.target in (torch.ops.aten.view.dtype, torch.ops.aten.alias.default):
+        node = node.args[0]
+    return node is not base and node.target is torch.ops.aten.clone.default
 
 
 @contextlib.contextmanager

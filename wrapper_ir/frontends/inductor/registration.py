@@ -205,6 +205,7 @@ _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
         partial(contract_check.noting_contract, _is_made),
     ),
     *((module, name, contract_check.unless_with_copies) for module, name in compat.in_place_passes),
+    (compat.post_grad, "remove_noop_ops", partial(contract_check.keeping_clones, _is_made)),
     (compat.CachedResult, "wrap_post_compile", overlaps.noting_metadata),
     (
         *(compat.runtime_wrappers, "create_synthetic_base_metadata"),
