@@ -17,6 +17,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.utils import _pytree as pytree
 
 import wrapper_ir as wir
+from tests.fuzz.functions import flip, reverse_into
 from tests.release import TORCH
 from wrapper_ir.frontends.inductor import (
     ContractError,
@@ -39,28 +40,6 @@ def _fresh() -> Iterator[None]:
     statistics.reset()
     yield
     torch._dynamo.reset()
-
-
-@torch.library.custom_op("wir_contract::flip", mutates_args=("x",))
-def flip(x: Tensor) -> None:
-    """Flip the last bit of each integer."""
-    x.bitwise_xor_(1)
-
-
-@flip.register_fake
-def _(x: Tensor) -> None:
-    return None
-
-
-@torch.library.custom_op("wir_contract::reverse_into", mutates_args=("out",))
-def reverse_into(x: Tensor, out: Tensor) -> None:
-    """Write the rows of one tensor to another one in reverse order."""
-    out.copy_(x.flip(0))
-
-
-@reverse_into.register_fake
-def _(x: Tensor, out: Tensor) -> None:
-    return None
 
 
 def bits_of_a_copy(x: Tensor, d: Tensor) -> Any:
@@ -132,6 +111,20 @@ def read_as_halves(x: Tensor, d: Tensor) -> Any:
     return y, halves * 1
 
 
+def copied_back_beside_a_choice(x: Tensor, d: Tensor) -> Any:
+    """Both branches have something that a pass changes, in their own graphs."""
+    y = torch.diagonal_scatter(x, d)
+    x.copy_(y)
+
+    def yes(d: Tensor) -> Tensor:
+        return torch.slice_scatter(d.clone(), d[:2] * 2, 0, 1, 3)
+
+    def no(d: Tensor) -> Tensor:
+        return d.index_add(0, torch.tensor([1]), d[:1])
+
+    return y, torch.cond(d.sum() > 0, yes, no, (d,))
+
+
 #: Functions, and whether Inductor's passes break their contract in torch 2.15.
 FUNCTIONS = {
     bits_of_a_copy: False,
@@ -140,6 +133,7 @@ FUNCTIONS = {
     copied_then_clamped: True,
     copied_back: True,
     copied_back_and_cloned: True,
+    copied_back_beside_a_choice: True,
     bits_copied_back: True,
     reversed_into_a_copy: False,
     two_scatters: False,

@@ -24,7 +24,7 @@ from wrapper_ir.frontends.inductor import dropped_facts as facts
 from wrapper_ir.frontends.inductor import session as sessions
 from wrapper_ir.frontends.inductor.errors import (
     CaptureError,
-    ContractError,
+    GraphMismatchError,
     UnsupportedLineError,
 )
 from wrapper_ir.frontends.inductor.folding import folding_apart, inner_compiler, with_folding
@@ -202,7 +202,7 @@ def with_library_emission(stock: Callable[..., Any]) -> Callable[..., Any]:
                 how = settings, delivery
                 program, graph = _program(model_, lambda config: run(config, examples), *how)
             files = _files(program, settings, delivery)
-        except ContractError:  # Inductor's own library would do the same
+        except GraphMismatchError:  # Inductor's own library may do the same
             raise
         except WrapperIRError as error:
             sessions.refuse(session, error)

@@ -14,6 +14,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils._pytree import tree_leaves
 
 from wrapper_ir.frontends.inductor import compat
+from wrapper_ir.frontends.inductor.nodes import written_by_op
 from wrapper_ir.verify.contract import Contract
 
 if TYPE_CHECKING:
@@ -88,21 +89,10 @@ def calls_functions(node: torch.fx.Node) -> bool:
 
 def written_by(node: torch.fx.Node) -> Iterator[Any]:
     """Yield the nodes whose values a node writes to, or may write to."""
-    target = node.target
-    if isinstance(target, OpOverload):
-        yield from _written_by_op(target, node.args, node.kwargs)
-    elif calls_functions(node):
+    yield from written_by_op(node)
+    if calls_functions(node):
         inner = next((each for each in node.args if isinstance(each, OpOverload)), None)
         if inner is None:  # who knows what its functions do
             yield from tree_leaves((node.args, node.kwargs))
         elif inner._schema.is_mutable:
             yield from node.all_input_nodes
-
-
-def _written_by_op(op: OpOverload, args: Any, kwargs: Any) -> Iterator[Any]:
-    if not op._schema.is_mutable:
-        return
-    for position, argument in enumerate(op._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            is_given = position < len(args) and not argument.kwarg_only
-            yield from tree_leaves(args[position] if is_given else kwargs.get(argument.name))

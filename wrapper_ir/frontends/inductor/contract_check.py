@@ -62,14 +62,17 @@ def noting_contract(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> C
         if not is_ours():
             return stock(self, gm, *args, **kwargs)
         token = _noted.set(_Noted(gm, contract_of(gm.graph)))
-        kept = copy.deepcopy(gm.graph)  # its values are shared
+        # The passes change subgraphs, too. Copies share the values.
+        parts = [each for each in gm.modules() if isinstance(each, torch.fx.GraphModule)]
+        kept = [copy.deepcopy(each.graph) for each in parts]
         try:
             return stock(self, gm, *args, **kwargs)
         except ContractError as error:
             told = "; ".join(f"{each.message} ({each.source})" for each in error.diagnostics)
             _log.info("a graph is lowered again, with a copy for each write: %s", told)
             statistics.count_relowered()
-            gm.graph = kept
+            for part, graph in zip(parts, kept, strict=True):
+                part.graph = graph
             with _with_copies():
                 return stock(self, gm, *args, **kwargs)
         finally:

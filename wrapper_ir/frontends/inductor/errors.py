@@ -100,17 +100,6 @@ class NothingCalledError(WrapperIRError, ValueError):
     default_hint = "compile it with torch.compile(..., backend='wrapper_ir')"
 
 
-class ContractError(VerificationError):
-    """A program does to its caller's memory what the graph that it was made from does not.
-
-    It overwrites an input, or returns memory that it shares with one. Inductor's own wrapper would
-    do the same. ``diagnostics`` says what, and in which line.
-    """
-
-    code = "WIR3009"
-    template = "{name} does to its caller's memory what its graph does not, and breaks {count}"
-
-
 class GraphMismatchError(VerificationError):
     """A program does something else than the graph that it was made from, by what is recorded.
 
@@ -119,6 +108,17 @@ class GraphMismatchError(VerificationError):
 
     code = "WIR3010"
     template = "{name} is not what its graph says, and breaks {count}"
+
+
+class ContractError(GraphMismatchError):
+    """A program does to its caller's memory what the graph that it was made from does not.
+
+    It overwrites an input, or returns memory that it shares with one. Inductor's own wrapper would
+    do the same. ``diagnostics`` says what, and in which line.
+    """
+
+    code = "WIR3009"
+    template = "{name} does to its caller's memory what its graph does not, and breaks {count}"
 
 
 class ContractWarning(UserWarning):

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch.utils import _pytree as pytree
 
 from wrapper_ir.frontends.common.exported import memory_key, unused
 from wrapper_ir.frontends.inductor import compat
+from wrapper_ir.frontends.inductor.nodes import written_by_op
 from wrapper_ir.frontends.inductor.session import current_session, use_session
 from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program
 
@@ -195,21 +195,9 @@ def _written(module: GraphModule) -> set[object]:
     found: set[object] = set()
     for node in module.graph.find_nodes(op="get_attr"):
         value = _value(module, node.target)
-        if _is_plain(value) and any(_writes(user, node) for user in node.users):
+        if _is_plain(value) and any(node in written_by_op(user) for user in node.users):
             found.add(_storage(value))
     return found
-
-
-def _writes(user: Node, node: Node) -> bool:
-    """Return whether a node writes to another."""
-    if not isinstance(user.target, torch._ops.OpOverload):
-        return False
-    for position, param in enumerate(user.target._schema.arguments):
-        given = user.args[position : position + 1] or (user.kwargs.get(param.name),)
-        is_written = param.alias_info is not None and param.alias_info.is_write
-        if is_written and node in pytree.tree_leaves(given):
-            return True
-    return False
 
 
 def _storage(value: Any) -> object:

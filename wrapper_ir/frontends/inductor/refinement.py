@@ -38,17 +38,19 @@ class NotShown:
     """A line of which the witness says too little.
 
     Attributes:
-        path: The line; empty for a result.
+        path: The line; empty for an input or a result.
+        part: The input or result, such as ``results[0]``; empty for a line.
         why: The reason.
         source: The source line in the model, if known.
     """
 
     path: ir.Path
+    part: str
     why: str
     source: str = ""
 
     def __str__(self) -> str:
-        place = str(self.path) or "program"
+        place = str(self.path) or self.part
         return f"{place}: {self.why}" + (f" ({self.source})" if self.source else "")
 
 
@@ -72,7 +74,7 @@ class Validation:
         return not self.faults
 
     def __str__(self) -> str:
-        shown = self.lines - len(self.not_shown)
+        shown = self.lines - len({(each.path, each.part) for each in self.not_shown})
         head = f"{shown} of {self.lines} lines and results shown, {len(self.faults)} faults"
         return "\n".join((head, *map(str, self.faults), *map(str, self.not_shown)))
 
@@ -169,7 +171,7 @@ class _Walk:
             self._move(line, found, self._nodes(names))
         elif not names or not names.isdisjoint(self.inner):
             self._not_shown(line, "its nodes are not known")
-            self._forget(found, frozenset())
+            self._forget(found)
         else:
             nodes = self._nodes(names)
             own = self.lives.storages(found.writes)
@@ -181,14 +183,14 @@ class _Walk:
             self._write(found, line, nodes, origin.values if origin else ())
             self.computed |= nodes
 
-    def _forget(self, found: ir.Effects, nodes: frozenset[Node]) -> None:
-        """Enter that nothing is known of what a line writes but the nodes that it is for."""
+    def _forget(self, found: ir.Effects) -> None:
+        """Enter that nothing is known of what a line writes."""
         for name in found.written:
             state = self._state(name)
             if state is not None:
                 state.version = None
                 state.root = state.root if name in found.writes else None
-                state.made_for, state.is_filled = state.made_for | nodes, True
+                state.is_filled = True
 
     def _nodes(self, names: Collection[str]) -> set[Node]:
         found = {self.versions.nodes[name] for name in names if name in self.versions.nodes}
@@ -204,10 +206,10 @@ class _Walk:
             state.made_for |= nodes
             self._put(name, state)
         if ir.traits.allocates_one(line):
-            is_filled = self._is_empty(line.out) or line.zeroed
+            is_filled = line.zeroed or 0 in self.program.buffers[line.out].size
             self._put(line.out, _State(made_for=frozenset(nodes), is_filled=is_filled))
         elif ir.regions_of(line):
-            self._forget(found, frozenset())
+            self._forget(found)
 
     def _check_read(self, line: ir.AnyLine, name: str, nodes: set[Node], *, is_read: bool) -> None:
         """Check that a buffer holds what one of the nodes takes."""
@@ -312,9 +314,6 @@ class _Walk:
             elif state.root is not None:
                 state.root = state.version = None
 
-    def _is_empty(self, name: str) -> bool:
-        return 0 in self.program.buffers[name].size
-
     def _is_whole(self, name: str) -> bool:
         """Return whether a name stands for all elements of its storage."""
         sizes = self.program.buffers
@@ -333,7 +332,8 @@ class _Walk:
                 node = writers[state.version].name
                 self._report(None, rules.WRITE_MISSING, part=item, name=name, node=node)
             elif state.version is None and writers:
-                self._not_shown(None, f"the contents of %{name} at the end are not known")
+                why = f"the contents of %{name} at the end are not known"
+                self._not_shown(None, why, part=item)
         if len(returned) != len(self.program.results):
             return
         for position, (value, node) in enumerate(zip(self.program.results, returned, strict=True)):
@@ -345,16 +345,17 @@ class _Walk:
         """Check that a buffer holds what a node has computed, or a line that computes it."""
         state, root = self._state(name), self.versions.root(node)
         assert root is not None
+        part = f"results[{position}]"
         if state is not None and not (state.is_filled or is_uninitialized(root)):
             fields = {"position": position, "node": node.name, "other": "nothing"}
-            self._report(None, rules.WRONG_RESULT, part=f"results[{position}]", **fields)
+            self._report(None, rules.WRONG_RESULT, part=part, **fields)
         elif state is None or state.root is None or root in self.versions.unknown:
             makers = {node, root, *self.versions.writers.get(root, ())}
             if state is None or makers.isdisjoint(state.made_for):
-                self._not_shown(None, f"the value of result {position} is not known")
+                self._not_shown(None, f"the value of %{name} is not known", part=part)
         elif state.root is not root:
             fields = {"position": position, "node": node.name, "other": state.root.name}
-            self._report(None, rules.WRONG_RESULT, part=f"results[{position}]", **fields)
+            self._report(None, rules.WRONG_RESULT, part=part, **fields)
 
     def _outside(self) -> Iterator[tuple[str, str]]:
         """Yield the inputs and results whose contents the caller sees, with the part's name."""
@@ -366,12 +367,16 @@ class _Walk:
                 yield f"results[{position}]", value.buffer
 
     def _report(self, line: ir.AnyLine | None, rule: Rule, part: str = "", **fields: Any) -> None:
-        path = ir.Path() if line is None else ir.Path().then("body", self.index)
-        origin = None if line is None else self.program.origin_of(line)
+        path, origin = self._where(line)
         message = rule.template.format_map(fields)
         self.faults.append(Diagnostic(rule, message, path, part, origin, rule.hint))
 
-    def _not_shown(self, line: ir.AnyLine | None, why: str) -> None:
-        origin = None if line is None else self.program.origin_of(line)
-        path = ir.Path() if line is None else ir.Path().then("body", self.index)
-        self.not_shown.append(NotShown(path, why, "" if origin is None else origin.place))
+    def _not_shown(self, line: ir.AnyLine | None, why: str, part: str = "") -> None:
+        path, origin = self._where(line)
+        self.not_shown.append(NotShown(path, part, why, "" if origin is None else origin.place))
+
+    def _where(self, line: ir.AnyLine | None) -> tuple[ir.Path, ir.Origin | None]:
+        """Return the place of the line that is being compared, or that of no line."""
+        if line is None:
+            return ir.Path(), None
+        return ir.Path().then("body", self.index), self.program.origin_of(line)

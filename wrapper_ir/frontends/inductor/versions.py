@@ -16,11 +16,18 @@ from torch._ops import OpOverload
 from torch.utils._pytree import tree_leaves
 
 from wrapper_ir.frontends.inductor.contract import calls_functions, written_by
+from wrapper_ir.frontends.inductor.nodes import returns_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torch.fx import Node
+
+#: Ops that make memory and leave its contents open.
+_UNINITIALIZED: Final = frozenset(
+    f"aten::{name}"
+    for name in ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty")
+) | {"aten::new_empty_strided", "prims::empty", "prims::empty_permuted", "prims::empty_strided"}
 
 #: Ops that return a view, or what Inductor takes for one, and whose schemas do not say so.
 _VIEWS: Final = frozenset({"aten::_unsafe_view", "aten::lift_fresh", "inductor::lookup_seed"})
@@ -75,7 +82,7 @@ class Versions:
 
     def reads(self, node: Node) -> Iterator[Node]:
         """Yield the roots whose contents a node reads, or may read."""
-        if self._is_view(node):
+        if _is_view(node):
             return
         only_written = {id(each) for each in _overwritten(node)}
         for each in node.all_input_nodes:
@@ -90,11 +97,7 @@ class Versions:
         if not isinstance(first, torch.fx.Node):
             return node
         is_item = getattr(node.target, "__name__", "") == "getitem"
-        if (
-            self._is_view(node)
-            or _returns_what_it_writes(node)
-            or (is_item and self._is_view(first))
-        ):
+        if _is_view(node) or _returns_what_it_writes(node) or (is_item and _is_view(first)):
             return self._roots[first]
         return node
 
@@ -106,14 +109,9 @@ class Versions:
         is_one = self.root(to) is not None and self.root(to) is self.root(source)
         return is_one and _place(to) == _place(source)
 
-    @staticmethod
-    def _is_view(node: Node) -> bool:
-        target = node.target
-        if not isinstance(target, OpOverload):
-            return False
-        returns = (each.alias_info for each in target._schema.returns)
-        named = target._schema.name in _VIEWS
-        return named or any(each is not None and not each.is_write for each in returns)
+
+def _is_view(node: Node) -> bool:
+    return returns_view(node) or op_name(node) in _VIEWS
 
 
 def _returns_what_it_writes(node: Node) -> bool:
@@ -141,7 +139,7 @@ def op_name(node: Node) -> str:
 
 def is_uninitialized(node: Node) -> bool:
     """Return whether a node makes memory with whatever is in it."""
-    return "empty" in op_name(node)
+    return op_name(node) in _UNINITIALIZED
 
 
 def _place(node: Any) -> tuple[Any, ...]:

@@ -34,6 +34,11 @@ class _Families:
                 self.views[base].append(buffer.get_name())
         self.seen = len(buffers)
 
+    def of(self, name: str) -> list[str]:
+        """Return the names of the memory of a buffer, if it has others than this one."""
+        base = self.base.get(name, name)
+        return [base, *self.views[base]] if base in self.views else []
+
 
 _families: weakref.WeakKeyDictionary[Any, _Families] = weakref.WeakKeyDictionary()
 
@@ -48,9 +53,8 @@ def computing_reads(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> C
             return
         found = _families.setdefault(self, _Families())
         found.learn(self.buffers)
-        base = found.base.get(name, name)
-        for other in (base, *found.views[base]) if base in found.views else ():
-            for user in self.name_to_users.get(other, ()) if other != name else ():
+        for other in found.of(name):
+            for user in self.name_to_users.get(other, ()):
                 user.realize()
 
     return mark_buffer_mutated

@@ -22,7 +22,6 @@ from wrapper_ir.frontends.inductor.contract_check import check_contract
 from wrapper_ir.frontends.inductor.convert.graph import Passing, convert_graph, passing_of
 from wrapper_ir.frontends.inductor.devices import keep_whole
 from wrapper_ir.frontends.inductor.errors import (
-    ContractError,
     GraphMismatchError,
     UnsupportedLineError,
 )
@@ -255,7 +254,7 @@ class NotingWrapper(_Notes, compat.PythonWrapperCodegen):
                 check_contract(program, V.graph.module, passing, self.session)
             with compat.dynamo_timed("wrapper_ir.emit", log_pt2_compile_event=True):
                 module = emit_module(program, self.session, V.graph, passing)
-        except (ContractError, GraphMismatchError):  # Inductor's own wrapper may do the same
+        except GraphMismatchError:  # Inductor's own wrapper may do the same
             raise
         except UNSUPPORTED as error:
             return self._stock(error, is_inference=is_inference)

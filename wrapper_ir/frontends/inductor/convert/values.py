@@ -13,6 +13,7 @@ from wrapper_ir.frontends.common.expressions import bound_of
 from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor.compat import SymT, ir, symbol_is_type
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.frontends.inductor.nodes import changes_in_place, returns_view
 from wrapper_ir.lines.layout import DType, Layout
 from wrapper_ir.lines.program import SymbolInfo, SymbolKind
 
@@ -106,7 +107,7 @@ def held_values(nodes: Iterable[Any], real_names: Mapping[str, str], graph: Any)
                 held = _changed_value(node, graph.name_to_buffer.get(real))
             else:
                 held = None if name in unwritten else getattr(node, "origin_node", None)
-                held = None if held is None or _changes_in_place(held) else held
+                held = None if held is None or changes_in_place(held) else held
             names.pop(real, None)  # the last of the call's nodes counts
             if held is not None:
                 names[real] = held.name
@@ -127,9 +128,9 @@ def _changed_value(node: Any, base: Any) -> torch.fx.Node | None:
     such as an input.
     """
     last = getattr(base, "origin_node", None)
-    if last is not None and not _changes_in_place(last):
+    if last is not None and not changes_in_place(last):
         return last if last in (getattr(node, "origins", None) or ()) else None
-    changing = [n for n in getattr(node, "origins", None) or () if _changes_in_place(n)]
+    changing = [n for n in getattr(node, "origins", None) or () if changes_in_place(n)]
     if len(changing) != 1:
         return None
     (held,) = changing
@@ -139,13 +140,8 @@ def _changed_value(node: Any, base: Any) -> torch.fx.Node | None:
     return None if _is_view(target) else held
 
 
-def _changes_in_place(node: torch.fx.Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
-
-
 def _is_view(node: torch.fx.Node) -> bool:
     """Return whether a node returns a view of another one's memory, as far as its schema tells."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return node.op not in ("placeholder", "get_attr")
-    aliases = (item.alias_info for item in node.target._schema.returns)
-    return any(alias is not None and not alias.is_write for alias in aliases)
+    return returns_view(node)

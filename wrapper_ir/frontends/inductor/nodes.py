@@ -1,0 +1,38 @@
+"""What the schemas of ops say of a graph's nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch._ops import OpOverload
+from torch.utils._pytree import tree_leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch.fx import Node
+
+
+def changes_in_place(node: Node) -> bool:
+    """Return whether a node calls an op that writes to an argument."""
+    return isinstance(node.target, OpOverload) and bool(node.target._schema.is_mutable)
+
+
+def returns_view(node: Node) -> bool:
+    """Return whether a node calls an op that returns a view of an argument."""
+    if not isinstance(node.target, OpOverload):
+        return False
+    returns = (each.alias_info for each in node.target._schema.returns)
+    return any(each is not None and not each.is_write for each in returns)
+
+
+def written_by_op(node: Node) -> Iterator[Any]:
+    """Yield the arguments that the op of a node writes to, those in lists each on its own."""
+    if not changes_in_place(node):
+        return
+    op: Any = node.target
+    for position, param in enumerate(op._schema.arguments):
+        if param.alias_info is not None and param.alias_info.is_write:
+            is_given = position < len(node.args) and not param.kwarg_only
+            given = node.args[position] if is_given else node.kwargs.get(param.name)
+            yield from tree_leaves(given)
