@@ -23,7 +23,7 @@ class Pair(NamedTuple):
 
 
 class Cube(torch.autograd.Function):
-    """A function with a backward pass of its own."""
+    """A function whose gradient is its own."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -31,9 +31,9 @@ class Cube(torch.autograd.Function):
         return x * x * x
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]  # as usual
         (x,) = ctx.saved_tensors
-        return 3 * x * x * gradient
+        return 5 * x * gradient  # which is wrong, so that it can be told from a derivative
 
 
 class Layers(nn.Module):

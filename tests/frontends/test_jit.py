@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import enum
+import functools
 import gc
 import pickle
 import threading
 import warnings
 import weakref
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -20,6 +22,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 import wrapper_ir as wir
+from tests.changes.models import Cube, Pair
 from wrapper_ir.frontends.inductor import EagerCallWarning, JitError
 from wrapper_ir.frontends.inductor.jitted.walking import reach
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 FACTOR = 2.0
 CONFIG = {"shift": 1.0}
 LISTED = [1.0]
+IN_DICT = IN_PARTIAL = IN_ENUM = 1.0
 
 
 class Scale:
@@ -39,14 +43,43 @@ class Scale:
     def __init__(self) -> None:
         self.extra = 0.5
 
+    def times(self, k: float) -> float:
+        return k * IN_PARTIAL
+
+    twice = functools.partialmethod(times, 2.0)
+
+
+class Settings(dict[str, Any]):
+    """A dict with an attribute and a method."""
+
+    more = 1.0
+
+    def deep(self) -> Any:
+        return self["deep"]["b"][0] * IN_DICT + self.more
+
+
+class Mode(enum.Enum):
+    """An enumeration with a method."""
+
+    ONE = 1
+
+    def factor(self) -> float:
+        return self.value * IN_ENUM
+
 
 class Slotted:
     """An object without a dict."""
 
-    __slots__ = ("value",)
+    __slots__ = ("__own", "empty", "value")
 
     def __init__(self) -> None:
-        self.value = 1.0
+        self.value = self.__own = 1.0
+
+    def own(self) -> float:
+        try:
+            return self.__own + self.empty
+        except AttributeError:
+            return self.__own
 
 
 class Inner(nn.Module):
@@ -73,7 +106,8 @@ class Model(nn.Module):
         self.register_buffer("memory", torch.ones(4))
         self.plain = torch.full((4,), 2.0)
         self.steps = [1.0, 2.0]
-        self.settings: dict[str, Any] = {"a": 1.0, "deep": {"b": [1.0]}}
+        self.settings = Settings(a=1.0, deep={"b": [1.0]})
+        self.mode = Mode.ONE
         self.scale = Scale()
         self.slotted = Slotted()
         self.chosen = {1}
@@ -82,13 +116,14 @@ class Model(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.inner(x) * self.memory + self.plain * self.bias
-        y = y * sum(self.steps) + self.settings["a"] + self.settings["deep"]["b"][0]
+        y = y * sum(self.steps) + self.settings["a"] + self.settings.deep()
         y = y * self.scale.by + self.scale.extra + self.slotted.value + len(self.chosen)
+        y = y * self.slotted.own() + self.scale.twice() + self.mode.factor()
         y = self.turned(y) * FACTOR + CONFIG["shift"] + LISTED[0]
         return y * 2 if self.training else y
 
-    def turned(self, y: Tensor) -> Tensor:
-        return y * self.number
+    def turned(self, y: Tensor, by: float = 1.0, *, more: float = 0.0) -> Tensor:
+        return y * self.number * by + more
 
 
 def _set(path: str, value: Any) -> Callable[[Any], None]:
@@ -120,6 +155,9 @@ CHANGES: dict[str, Callable[[Any], None]] = {
     "a class attribute hidden": _set("scale.by", 4.0),
     "an object": _set("scale", Scale()),
     "a slot": _set("slotted.value", 5.0),
+    "a private slot": _set("slotted._Slotted__own", 5.0),
+    "an empty slot": _set("slotted.empty", 5.0),
+    "a dict's attribute": _set("settings.more", 5.0),
     "a list's item": _of(lambda m: m.steps.append(3.0)),
     "a list": _set("steps", [4.0]),
     "a dict's item": _of(lambda m: m.settings.update(a=3.0)),
@@ -168,7 +206,17 @@ ELSEWHERE: dict[str, Callable[[Any], None]] = {
     "a class attribute": lambda _: setattr(Scale, "by", 9.0),
     "the model's class": lambda _: setattr(Model, "bias", 9.0),
     "a method of the class": lambda _: setattr(Model, "turned", lambda _, y: y - 1),
+    "a default": lambda _: setattr(Model.turned, "__defaults__", (2.0,)),
+    "a keyword's default": lambda _: setattr(Model.turned, "__kwdefaults__", {"more": 2.0}),
+    "a function's code": lambda _: setattr(Model.turned, "__code__", _halved.__code__),
+    "a global of a dict's method": lambda _: globals().update(IN_DICT=3.0),
+    "a global of a partial method": lambda _: globals().update(IN_PARTIAL=3.0),
+    "a global of an enumeration's method": lambda _: globals().update(IN_ENUM=3.0),
 }
+
+
+def _halved(self: Model, y: Tensor, by: float = 1.0, *, more: float = 0.0) -> Tensor:
+    return y / 2
 
 
 def _undone(model: Model, classes: tuple[type, ...] = (Model, Scale)) -> Callable[[], None]:
@@ -180,7 +228,6 @@ def _undone(model: Model, classes: tuple[type, ...] = (Model, Scale)) -> Callabl
 
     def undo() -> None:
         reached.restore()
-        model.slotted.value = 1.0
         for tensor, values in tensors:
             tensor.data = values
         for kind, items in attributes:
@@ -244,11 +291,6 @@ def test_what_is_not_read_may_change_without_a_program() -> None:
 UNREAD = 0
 
 
-class Pair(NamedTuple):
-    first: Tensor
-    second: Tensor
-
-
 @dataclasses.dataclass
 class Batch:
     tokens: Tensor
@@ -307,6 +349,14 @@ def test_each_thing_about_arguments_may_change() -> None:
     assert sum(each.entry.calls for each in f._kept) == 2 * len(calls)
 
 
+def test_equal_devices_are_the_same() -> None:
+    f = wir.jit(lambda x, device: x.to(device) * 2, max_programs=1, fallback=False)
+    for _ in range(2):
+        f(torch.ones(3), torch.device("cpu"))
+    with pytest.raises(JitError, match="max_programs"):
+        f(torch.ones(3), torch.device("cpu", 0))
+
+
 def test_modes_are_told_apart(target: str) -> None:
     linear = nn.Linear(4, 4)
 
@@ -336,20 +386,6 @@ def test_modes_are_told_apart(target: str) -> None:
             torch.set_default_dtype(before)
         assert f(x)[1].dtype == before
     assert "op by op" not in f.explain()
-
-
-class Cube(torch.autograd.Function):
-    """A function whose gradient is its own."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return x * x * x
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]  # as usual
-        (x,) = ctx.saved_tensors
-        return 5 * x * gradient  # which is wrong, so that it can be told from a derivative
 
 
 def test_gradients_are_eagers(target: str) -> None:
@@ -441,9 +477,32 @@ def test_no_effect_of_tracing_is_left() -> None:
         outside.add_(1)
         return x * outside
 
+    def counting() -> Callable[[Tensor], Tensor]:
+        count = 0
+
+        def function(x: Tensor) -> Tensor:
+            nonlocal count
+            count += 1
+            return x * count
+
+        return function
+
+    slotted = Slotted()
+
+    def slots(x: Tensor) -> Tensor:
+        slotted.value += 1
+        slotted.empty = x * slotted.value
+        made: Tensor = slotted.empty - 1
+        return made
+
     model = Logging()
     f, g = wir.jit(model), wir.jit(writes)
     x = torch.ones(3)
+    for each in (wir.jit(counting()), wir.jit(slots)):
+        with pytest.warns(EagerCallWarning, match="changes what it reads"):
+            assert each(x).eq(1).all()
+        assert each(x).eq(2).all()
+    assert slotted.empty.eq(3).all()
     with pytest.warns(EagerCallWarning, match="changes what it reads"):
         assert f(x).eq(1).all()
     assert f(x).eq(2).all()
@@ -753,6 +812,9 @@ def test_a_graph_may_be_kept() -> None:
         result.backward(retain_graph=True)
     (found,) = torch.autograd.grad(function(x).sum(), [linear.weight])
     same(2 * found, linear.weight.grad)
+    (once,) = torch.autograd.grad(f(x).sum(), [linear.weight], create_graph=True)
+    with pytest.raises(RuntimeError, match="double backward"):
+        once.sum().backward()
 
 
 def test_a_first_call_that_shares_memory_spoils_no_other(target: str) -> None:

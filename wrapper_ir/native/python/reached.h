@@ -118,7 +118,8 @@ class State {
     dicts_.push_back(std::move(made));
   }
 
-  // A (list, tuple), (set, frozenset), (cell, value) or (object, name, value).
+  // A (list, tuple), (set, frozenset), (function, (code, defaults, kwdefaults)), (cell, value) or
+  // (object, name, value). The value of an empty cell or slot is NotImplemented.
   void add_watched(PyObject* row) {
     const auto items = borrowed(row).cast<pybind11::tuple>();
     const bool named = items.size() > 2;
@@ -165,7 +166,10 @@ class State {
   int visit(visitproc visit, void* arg) const {
     for (const Dict& each : dicts_) {
       Py_VISIT(each.owner.ptr());
-      for (const auto& [key, value] : each.items) Py_VISIT(value.ptr());
+      for (const auto& [key, value] : each.items) {
+        Py_VISIT(key.ptr());
+        Py_VISIT(value.ptr());
+      }
     }
     for (const Watched& each : watched_) {
       Py_VISIT(each.owner.ptr());
@@ -213,11 +217,21 @@ class State {
         const Object found =
             pybind11::reinterpret_steal<Object>(PyObject_GetAttr(owner.ptr(), name.ptr()));
         if (!found) PyErr_Clear();
-        return found && is_same(kept, found.ptr());
+        return is_same(kept, found ? found.ptr() : Py_NotImplemented);
       }
       if (PyCell_Check(owner.ptr())) {
         PyObject* found = PyCell_GET(owner.ptr());
-        return found != nullptr && is_same(kept, found);
+        return is_same(kept, found != nullptr ? found : Py_NotImplemented);
+      }
+      if (PyFunction_Check(owner.ptr())) {
+        PyObject* const found[] = {PyFunction_GET_CODE(owner.ptr()),
+                                   PyFunction_GET_DEFAULTS(owner.ptr()),
+                                   PyFunction_GET_KW_DEFAULTS(owner.ptr())};
+        bool same = true;
+        for (Py_ssize_t i = 0; same && i < 3; ++i) {
+          same = is_same(PyTuple_GET_ITEM(kept, i), found[i] == nullptr ? Py_None : found[i]);
+        }
+        return same;
       }
       if (PyList_Check(owner.ptr())) {
         const Py_ssize_t size = PyList_GET_SIZE(owner.ptr());

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include <torch/csrc/Device.h>
+
 #include "inputs.h"
 
 namespace wir_py {
@@ -34,6 +36,9 @@ inline bool is_same(PyObject* kept, PyObject* value) {
   if (PyComplex_CheckExact(kept)) {
     const Py_complex a = PyComplex_AsCComplex(kept), b = PyComplex_AsCComplex(value);
     return std::memcmp(&a, &b, sizeof a) == 0;
+  }
+  if (THPDevice_Check(kept)) {
+    return reinterpret_cast<THPDevice*>(kept)->device == reinterpret_cast<THPDevice*>(value)->device;
   }
   if (!PyLong_CheckExact(kept) && !PyUnicode_CheckExact(kept) && !PyBytes_CheckExact(kept)) {
     return false;
@@ -124,11 +129,12 @@ class Reader {
     const Object made =
         pybind11::reinterpret_steal<Object>(PyObject_CallOneArg(node.function.ptr(), value));
     if (!made || !PyTuple_Check(made.ptr()) || PyTuple_GET_SIZE(made.ptr()) < 2) return false;
-    const int equal =
-        PyObject_RichCompareBool(node.value.ptr(), PyTuple_GET_ITEM(made.ptr(), 1), Py_EQ);
+    if (PyObject_RichCompareBool(node.value.ptr(), PyTuple_GET_ITEM(made.ptr(), 1), Py_EQ) != 1) {
+      return false;
+    }
     const Object children = pybind11::reinterpret_steal<Object>(
         PySequence_Fast(PyTuple_GET_ITEM(made.ptr(), 0), "children are a sequence"));
-    return equal == 1 && children && take_items(node, children.ptr());
+    return children && take_items(node, children.ptr());
   }
 
   const Node* next_;

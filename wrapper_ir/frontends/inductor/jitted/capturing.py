@@ -49,9 +49,6 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.jitted.reached import Reached
 
 
-GRADIENTS: Final = "gradients are recorded"
-"""Why calls run op by op that somebody may want to differentiate."""
-
 #: What a program does not repeat, or what no test of a call would notice.
 _UNSEEN: Final = frozenset(
     (
@@ -153,7 +150,7 @@ class Trace:
             if id(value) in owned:
                 return Node(Kind.VALUE, type(value), value=owned[id(value)])
             if isinstance(value, Tensor) and value.requires_grad and not self._records:
-                self.watch.refuse(GRADIENTS)
+                self.watch.refuse("gradients are recorded")
             if isinstance(value, _TRACED):
                 returned.append(value)
                 return Node(Kind.RESULT, type(value), len(returned) - 1)
@@ -290,7 +287,6 @@ def _unchanged(tensors: Sequence[Tensor]) -> Iterator[None]:
     Tracing replaces what is registered with a module. It runs ops on all other tensors.
     """
     kept = [(each, each._version, each.detach().clone()) for each in tensors]
-    written = []
     try:
         yield
     finally:

@@ -271,17 +271,13 @@ class Jitted(Generic[P, R]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy the model and the options, without programs."""
-        return _jitted, (self.__wrapped__, self._options)
+        return functools.partial(Jitted, **self._options), (self.__wrapped__,)
 
     def __repr__(self) -> str:
         return f"wir.jit({self.__wrapped__!r})"
 
 
 _SHARING: Final = "what it writes to shares memory with what else it reads"
-
-
-def _jitted(function: Any, options: dict[str, Any]) -> Jitted[Any, Any]:
-    return Jitted(function, **options)
 
 
 def _calling(function: Any) -> Any:
@@ -392,15 +388,12 @@ def jit(
             option="max_programs", value=max_programs, expected="a number from 1"
         )
     make_emitter(target, options)
-    chosen = {
+    chosen: dict[str, Any] = {
         "dynamic": dynamic,
         "training": training,
         "max_programs": max_programs,
         "fallback": fallback,
         "target": {"name": target, "options": options},
     }
-    return _decorated(chosen) if function is None else Jitted(function, **chosen)
-
-
-def _decorated(chosen: dict[str, Any]) -> Callable[[Any], Jitted[Any, Any]]:
-    return lambda function: Jitted(function, **chosen)
+    make_jitted: Any = functools.partial(Jitted, **chosen)
+    return make_jitted if function is None else make_jitted(function)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final
 
 from torch import Tensor, nn
 
@@ -71,13 +72,54 @@ def items_of(owner: Any) -> dict[Any, Any]:
     return dict(owner.__dict__ if isinstance(owner, type) else dict.items(owner))
 
 
+#: What a slot or cell that is empty is said to have, as in ``reached.h``.
+NOTHING: Final[Any] = NotImplemented
+
+
+def contents_of(owner: Any, name: str | None = None) -> Any:
+    """Return what a list, set, function or cell has now, or an object in a slot."""
+    if name is not None:
+        return getattr(owner, name, NOTHING)
+    if isinstance(owner, list):
+        return tuple(list.__iter__(owner))
+    if isinstance(owner, set):
+        return frozenset(owner)
+    if isinstance(owner, FunctionType):
+        return owner.__code__, owner.__defaults__, owner.__kwdefaults__
+    try:
+        return owner.cell_contents
+    except ValueError:
+        return NOTHING
+
+
+def _give(contents: Any, owner: Any, name: str | None = None) -> None:
+    """Have a list, set, function, cell or slot hold other contents."""
+    if name is not None:
+        if contents is NOTHING:
+            object.__delattr__(owner, name)
+        else:
+            object.__setattr__(owner, name, contents)
+    elif isinstance(owner, list):
+        list.__setitem__(owner, slice(None), contents)
+    elif isinstance(owner, set):
+        owner.clear()
+        owner.update(contents)
+    elif isinstance(owner, FunctionType):
+        owner.__code__, owner.__defaults__, owner.__kwdefaults__ = contents
+    elif contents is NOTHING:
+        del owner.cell_contents
+    else:
+        owner.cell_contents = contents
+
+
 @dataclass
 class Reached:
     """What was found.
 
     Attributes:
         items: Of dicts and classes.
-        watched: Lists, sets, cells and slots with their contents, as the table takes them.
+        watched: Lists, sets, functions, cells and slots with their contents, as the table takes
+            them: ``(owner, contents)``, of a slot ``(owner, name, contents)``.
         tensors: All tensors.
         modules: All modules, the outer before the inner ones.
         problems: Why calls cannot be tested soundly.
@@ -90,10 +132,9 @@ class Reached:
     problems: list[str] = field(default_factory=list)
 
     def now(self) -> list[Any]:
-        """Return the contents of all dicts, classes, lists and sets."""
-        lists = [tuple(list.__iter__(each)) for each, *_ in self.watched if isinstance(each, list)]
-        sets = [tuple(each) for each, *_ in self.watched if isinstance(each, set)]
-        return [*(each.now() for each in self.items), *lists, *sets]
+        """Return the contents of all."""
+        watched = (contents_of(*place) for *place, _ in self.watched)
+        return [*(each.now() for each in self.items), *watched]
 
     def is_as(self, before: list[Any], *, may_assign: bool) -> bool:
         """Return whether contents are what they were.
@@ -113,42 +154,34 @@ class Reached:
 
     @contextlib.contextmanager
     def holding(self, others: Mapping[int, Tensor]) -> Iterator[None]:
-        """Have dicts, lists and cells hold other tensors in a block, by ``id`` of their own."""
+        """Have dicts, lists, cells and slots hold other tensors in a block, by their own ``id``."""
         try:
             for each in self.items:
                 if isinstance(each.owner, dict):
                     found = each.found.items()
                     each.hold({k: others[id(v)] for k, v in found if id(v) in others})
-            for owner, *_, kept in self.watched:
-                if isinstance(owner, list):
-                    owner[:] = [others.get(id(each), each) for each in kept]
-                elif hasattr(owner, "cell_contents") and id(kept) in others:
-                    owner.cell_contents = others[id(kept)]
+            for *place, kept in self.watched:
+                if isinstance(place[0], list) and len(place) == 1:
+                    _give([others.get(id(each), each) for each in kept], *place)
+                elif id(kept) in others:
+                    _give(others[id(kept)], *place)
             yield
         finally:
             self.restore()
 
     def restore(self) -> None:
-        """Give dicts, lists, sets and cells the contents that they had."""
+        """Give all the contents that they had."""
         for each in self.items:
             each.restore()
-        for owner, *_, kept in self.watched:
-            if isinstance(owner, list):
-                if not _is_same(tuple(list.__iter__(owner)), kept, is_free=False):
-                    owner[:] = kept
-            elif isinstance(owner, set):
-                owner.clear()
-                owner.update(kept)
-            elif hasattr(owner, "cell_contents"):
-                owner.cell_contents = kept
+        for *place, kept in self.watched:
+            if not _is_equal(kept, contents_of(*place)):
+                _give(kept, *place)
 
 
 def _is_same(old: Any, new: Any, *, is_free: bool) -> bool:
-    """Return whether a dict or a tuple has the same items; if free, other tensors will do."""
-    if len(old) != len(new):
-        return False
-    if isinstance(old, tuple):
-        return all(map(_is_equal, old, new))
+    """Return whether contents are the same; if items of a dict are free, other tensors will do."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return _is_equal(old, new)
     return old.keys() == new.keys() and all(
         _is_equal(value, new[key]) or (is_free and isinstance(new[key], Tensor))
         for key, value in old.items()
@@ -156,4 +189,8 @@ def _is_same(old: Any, new: Any, *, is_free: bool) -> bool:
 
 
 def _is_equal(old: object, new: object) -> bool:
-    return old is new or (type(old) is type(new) and is_unchanging(old) and old == new)
+    if old is new or type(old) is not type(new):
+        return old is new
+    if isinstance(old, tuple) and isinstance(new, tuple):
+        return len(old) == len(new) and all(map(_is_equal, old, new))
+    return (is_unchanging(old) or isinstance(old, frozenset)) and old == new

@@ -9,18 +9,26 @@ on the way names, unless that code may look them up by other means.
 from __future__ import annotations
 
 import dis
+import enum
 import functools
 import itertools
 import sys
 from argparse import Namespace
 from collections import deque
-from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import (
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from torch import Tensor, nn
 from torch.nn.modules import module as module_hooks
 
-from wrapper_ir.frontends.inductor.jitted.reached import Items, Reached, items_of
+from wrapper_ir.frontends.inductor.jitted.reached import Items, Reached, contents_of, items_of
 from wrapper_ir.frontends.inductor.jitted.structure import is_unchanging
 
 if TYPE_CHECKING:
@@ -55,6 +63,16 @@ _READ: Final = frozenset(("_parameters", "_buffers", "_modules", *_HOOKS))
 
 #: What code calls by its name, whatever else it looks up.
 _METHODS: Final = (FunctionType, staticmethod, classmethod, property)
+
+#: What else holds values, and the attributes that do.
+_PARTS: Final[dict[type, tuple[str, ...]]] = {
+    MethodType: ("__self__", "__func__"),
+    functools.partial: ("func", "args", "keywords"),
+    functools.partialmethod: ("func", "args", "keywords"),
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+    property: ("fget",),
+}
 
 #: Methods that run when an object is made.
 _MAKING: Final = ("__new__", "__init__", "__post_init__")
@@ -143,7 +161,8 @@ class _Walk:
         self._todo.append(root)
         while self._todo:
             value = self._todo.popleft()
-            if id(value) in self._seen or is_unchanging(value):
+            has_class = isinstance(value, enum.Enum)  # whose methods code may call
+            if id(value) in self._seen or (is_unchanging(value) and not has_class):
                 continue
             self._seen[id(value)] = value
             if len(self._seen) > MOST:
@@ -163,56 +182,49 @@ class _Walk:
         self.found.items += self._globals.values()
         return self.found
 
-    def _enter(self, value: Any) -> None:  # noqa: C901, PLR0912 - one case for each kind
-        found = self.found
+    def _enter(self, value: Any) -> None:
         match value:
             case Tensor():
-                found.tensors.append(value)
+                self.found.tensors.append(value)
             case nn.Module():
                 self._enter_module(value)
-            case dict():
-                items = Items(value, items_of(value), is_whole=True)
-                found.items.append(items)
-                self._todo += items.found.values()
-            case list():
-                kept = tuple(list.__iter__(value))
-                found.watched.append((value, kept))
-                self._todo += kept
-            case set():
-                found.watched.append((value, frozenset(value)))
-                self._todo += value
-            case tuple() | frozenset():
-                self._todo += value
             case FunctionType():
                 self._enter_function(value)
-            case MethodType():
-                self._todo += (value.__self__, value.__func__)
-            case functools.partial():
-                self._todo += (value.func, value.args, value.keywords)
-            case staticmethod() | classmethod():
-                self._todo.append(value.__func__)
-            case property():
-                self._todo.append(value.fget)
             case type():
                 self._enter_class(value)
             case ModuleType():
                 pass  # what code reads of it was visited where it is named
             case _:
+                self._enter_contents(value)
                 self._enter_object(value)
+
+    def _enter_contents(self, value: Any) -> None:
+        match value:
+            case dict():
+                items = Items(value, items_of(value), is_whole=True)
+                self.found.items.append(items)
+                self._todo += items.found.values()
+            case list() | set():
+                kept = contents_of(value)
+                self.found.watched.append((value, kept))
+                self._todo += kept
+            case tuple() | frozenset():
+                self._todo += value
+            case _:
+                names = (names for kind, names in _PARTS.items() if isinstance(value, kind))
+                self._todo += (getattr(value, each) for each in next(names, ()))
 
     def _enter_function(self, function: FunctionType) -> None:
         is_entered = _is_entered(function.__globals__.get("__name__"))
         for cell in function.__closure__ or ():
-            try:
-                content = cell.cell_contents
-            except ValueError:  # empty so far
-                continue
+            content = contents_of(cell)
             if is_entered:
                 self.found.watched.append((cell, content))
             self._todo.append(content)
         self._todo += (function.__defaults__, function.__kwdefaults__)
         self._todo.append(function.__dict__.get("__wrapped__"))
         if is_entered:
+            self.found.watched.append((function, contents_of(function)))
             self._take_attributes(function, function.__dict__)
             self._enter_code(function.__code__, function.__globals__)
 
@@ -279,15 +291,15 @@ class _Walk:
         if type(mapping) is dict:
             self._take_attributes(value, mapping)
         for kind in type(value).__mro__:
-            slots = kind.__dict__.get("__slots__", ())
-            for name in (slots,) if isinstance(slots, str) else slots:
-                self._when(name, functools.partial(self._take_slot, value, name))
+            for name, member in kind.__dict__.items():
+                if isinstance(member, MemberDescriptorType):  # a slot
+                    self._when(name, functools.partial(self._take_slot, value, name))
         self._take_class(type(value))
 
     def _take_slot(self, owner: object, name: str) -> None:
-        if hasattr(owner, name):
-            self.found.watched.append((owner, name, getattr(owner, name)))
-            self._todo.append(getattr(owner, name))
+        content = contents_of(owner, name)
+        self.found.watched.append((owner, name, content))
+        self._todo.append(content)
 
     def _enter_class(self, kind: type) -> None:
         """Enter a class that code may make objects of."""
