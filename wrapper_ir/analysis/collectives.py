@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Kind(enum.Enum):
-    """What members of a group do together."""
+    """A way in which the members of a group work together."""
 
     ALL_REDUCE = "all_reduce"
     ALL_GATHER = "all_gather"
@@ -274,7 +274,7 @@ _ROOTS: Final = ("src", "root", "roots")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a line says to the other members of its group."""
+    """The part of a line that the other members of its group have to match."""
 
     facts: Collective
     group: str | tuple[int, ...]

@@ -61,12 +61,12 @@ class Work:
 
     @property
     def is_done(self) -> bool:
-        """Whether all of it came to pass."""
+        """True once all of it came to pass."""
         return all(each.is_done for each in self.meetings)
 
     @property
     def is_met(self) -> bool:
-        """Whether all others have called their part."""
+        """True once all others have called their part."""
         return all(len(each.seats) == len(each.ranks) for each in self.meetings)
 
     def missing(self) -> list[int]:
@@ -153,7 +153,7 @@ def _write(out: Tensor | None, value: Tensor) -> None:
 
 
 class Network:
-    """What all ranks have called."""
+    """All calls of all ranks, and the meetings that they take part in."""
 
     def __init__(self, members: Callable[[Group], tuple[int, ...]]) -> None:
         self.members = members

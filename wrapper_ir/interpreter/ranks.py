@@ -182,7 +182,7 @@ class _Run:
 
 
 class Turns:
-    """What the interpreter of a rank asks between lines, and for lines that talk to others."""
+    """The peers of one rank: its turns between lines, and its lines that talk to others."""
 
     def __init__(self, run_: _Run, rank: _Rank) -> None:
         self._run = run_

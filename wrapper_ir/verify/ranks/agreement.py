@@ -66,7 +66,7 @@ def _usual(calls: Mapping[int, Calls]) -> int:
 
 
 class _Pair(NamedTuple):
-    """What most ranks do, and what one rank does."""
+    """A comparison of one rank with what most ranks do."""
 
     group: Group
     one: tuple[int, Calls]

@@ -49,7 +49,7 @@ class _Meeting:
 
 
 class _Rank:
-    """How far one rank is."""
+    """A rank, and how far it has come."""
 
     def __init__(self, number: int, schedule: Schedule) -> None:
         self.number = number
@@ -66,7 +66,7 @@ class _Rank:
 
     @property
     def is_lost(self) -> bool:
-        """Whether nothing is known of what it does next."""
+        """True if nothing is known of what it does next."""
         if self.is_done:
             return False
         node = self.nodes[self.at]

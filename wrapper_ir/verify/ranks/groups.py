@@ -20,7 +20,7 @@ Given: TypeAlias = Mapping[str, Sequence[int]]
 
 
 class GroupsError(WrapperIRError):
-    """What is given as the ranks of process groups is not that. Field: ``reason``."""
+    """The ranks of process groups are not given as they should be. Field: ``reason``."""
 
     code = "WIR1132"
     template = "groups: {reason}"

@@ -30,7 +30,7 @@ Group: TypeAlias = str | tuple[int, ...]
 
 
 class Tensor(NamedTuple):
-    """What ranks have to agree on about a tensor."""
+    """The facts about a tensor that ranks have to agree on."""
 
     dtype: ir.DType
     numel: ir.Dim
@@ -42,7 +42,7 @@ class Tensor(NamedTuple):
 
 
 class Key(NamedTuple):
-    """What all members of a group have to say alike in one call."""
+    """The part of one call that all members of a group have to say alike."""
 
     op: str
     dtypes: tuple[ir.DType, ...]
@@ -66,7 +66,7 @@ class Post:
 
     @property
     def key(self) -> Key:
-        """What others have to say alike. Rows that go to each member are compared apart."""
+        """The part that others have to say alike. Rows for each member are compared apart."""
         facts = self.call.facts
         protocol = f" ({facts.protocol})" if facts.protocol else ""
         has_rows = facts.kind is Kind.ALL_TO_ALL and not protocol
@@ -97,7 +97,7 @@ Node: TypeAlias = Post | Wait | Nest
 
 @dataclass(slots=True)
 class Schedule:
-    """What one program says to other ranks."""
+    """All that one program says to other ranks."""
 
     nodes: tuple[Node, ...] = ()
     posts: list[Post] = field(default_factory=list)
