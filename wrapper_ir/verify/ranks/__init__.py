@@ -83,8 +83,7 @@ def _read(programs: Sequence[Program]) -> list[tuple[Schedule, tuple[Diagnostic,
     for program in programs:
         if id(program) not in known:
             verdict = check_program(program)
-            faults = tuple(each for each in verdict.found if not each.rule.is_warning)
-            known[id(program)] = schedule_of(program, verdict.schedule), faults
+            known[id(program)] = schedule_of(program, verdict.schedule), verdict.faults
     return [known[id(program)] for program in programs]
 
 
