@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import wrapper_ir.lines as ir
-    from wrapper_ir.verify.ranks.schedule import Group
+    from wrapper_ir.analysis.collectives import Group
 
 Calls: TypeAlias = tuple[Heard, ...]
 

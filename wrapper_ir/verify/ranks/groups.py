@@ -13,7 +13,8 @@ from wrapper_ir.errors import WrapperIRError, did_you_mean
 from wrapper_ir.verify.ranks.report import RankProblem, Where, named_ranks
 
 if TYPE_CHECKING:
-    from wrapper_ir.verify.ranks.schedule import Group, Post, Schedule
+    from wrapper_ir.analysis.collectives import Group
+    from wrapper_ir.verify.ranks.schedule import Post, Schedule
 
 Given: TypeAlias = Mapping[str, Sequence[int]]
 """The ranks of each group in their order in it, as the caller says."""
