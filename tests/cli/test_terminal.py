@@ -50,6 +50,7 @@ def test_a_long_step_says_that_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> No
         "emit small.wir --target cpp",
         "plan small.wir",
         "verify small.wir",
+        "verify-ranks small.wir small.wir",
         "diff small.wir small.wir",
     ],
 )
