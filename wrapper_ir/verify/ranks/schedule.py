@@ -193,6 +193,11 @@ class Heard:
     key: Key | Nested
     node: Post | Nest
 
+    @property
+    def values(self) -> tuple[int, ...]:
+        """Numbers for how what it sends was made; none for branches and loops."""
+        return self.node.values if isinstance(self.node, Post) else ()
+
 
 def heard(nodes: tuple[Node, ...], group: Group) -> Iterator[Heard]:
     """Yield what a group hears of a rank. Branches that all say the same are none."""
