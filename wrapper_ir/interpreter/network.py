@@ -61,11 +61,6 @@ class Work:
         """True once all of it came to pass."""
         return all(each.is_done for each in self.meetings)
 
-    @property
-    def is_met(self) -> bool:
-        """True once all others have called their part."""
-        return all(len(each.seats) == len(each.ranks) for each in self.meetings)
-
     def missing(self) -> list[int]:
         """Return the ranks that have not called their part."""
         return sorted({rank for each in self.meetings for rank in each.missing()})

@@ -260,8 +260,8 @@ class Turns:
         for name in worked_on(line, ir.effects(line)):
             self._flying.update(dict.fromkeys(frame.find(name).storages, work))
         is_held = self._run.blocking == "start" and work.call.facts.kind is not Kind.MESSAGES
-        if is_held and not work.is_met:
-            self._pause(lambda: work.is_met, (work,))
+        if is_held and work.missing():
+            self._pause(lambda: not work.missing(), (work,))
 
     def _work(self, line: ir.ExternKernel, call: Call) -> Work:
         """Return what a line calls, without what it writes."""
