@@ -101,7 +101,7 @@ wheel: setup ## build a wheel, install it in an empty folder and try it there
 	$(BIN)/python -m pytest tests/test_wheel.py
 
 release: setup ## sdist and wheel from a clean clone, tried in empty environments (PYTHONS="python3.11 ..."), checksums, the site
-	$(BIN)/python tools/release.py $(PYTHONS:%=--python %)
+	$(BIN)/python -m tools.release $(PYTHONS:%=--python %)
 	$(SITE)
 
 SECONDS ?= 60

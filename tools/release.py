@@ -1,6 +1,6 @@
 """Build what is released, from a clean clone, and try it: sdist, wheel, checksums.
 
-    python tools/release.py --output dist [--python python3.12 ...]
+    python -m tools.release --output dist [--python python3.12 ...]
 
 The sdist is built from a clone of HEAD, and the wheel from the sdist, so each holds what the next
 one needs. The wheel is installed in an empty environment of each interpreter, where ``wrapper-ir
@@ -22,11 +22,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from tests.pages import Block, blocks, steps
+from wrapper_ir import __version__
 
-from tests.pages import Block, blocks, steps  # noqa: E402 - after the path is set
-from wrapper_ir import __version__  # noqa: E402
+ROOT = Path(__file__).resolve().parents[1]
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -10,6 +10,7 @@ import torch.distributed._symmetric_memory  # registers ops
 import torch.distributed.tensor  # registers ops
 
 import wrapper_ir as wir
+from tests.distributed import externs
 from wrapper_ir.analysis.collectives import (
     NAMESPACES,
     UNKNOWN,
@@ -29,7 +30,7 @@ REGISTERED = {
     if schema.name.startswith(NAMESPACES)
 }
 
-SCHEMAS = {**REGISTERED, "aten::relu_": "aten::relu_(Tensor(a!) self) -> Tensor(a!)"}
+SCHEMAS = {**externs.SCHEMAS, **REGISTERED}
 
 
 def test_every_op_that_ranks_talk_through_has_facts_or_a_reason() -> None:

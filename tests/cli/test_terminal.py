@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import io
+import shutil
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from rich.table import Table
 
 from wrapper_ir.cli import terminal
 
-if TYPE_CHECKING:
-    from pathlib import Path
+COLLECTIVES = Path(__file__).parents[1] / "programs" / "not_cpu" / "collectives.wir"
 
 
 def test_tables_in_pipes_are_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,11 +50,13 @@ def test_a_long_step_says_that_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> No
         "emit small.wir --target cpp",
         "plan small.wir",
         "verify small.wir",
+        "verify-ranks ranks.wir ranks.wir",
         "diff small.wir small.wir",
     ],
 )
 def test_what_needs_no_torch_imports_none(words: str, room: Path) -> None:
     """Emitting asks torch what an op returns, but products of matrices are known without."""
+    shutil.copy(COLLECTIVES, room / "ranks.wir")
     program = (
         "import sys; from wrapper_ir.cli.app import main\n"
         "main(sys.argv[1:], standalone_mode=False)\n"

@@ -14,26 +14,12 @@ import torch
 from torch import Tensor
 
 import wrapper_ir as wir
+from tests.distributed.externs import externs
 
 if TYPE_CHECKING:
     from wrapper_ir.lines import Program
 
 _C10D: Final = "_c10d_functional::"
-
-EXTERNS: Final = """\
-extern aten::neg(Tensor self) -> Tensor
-extern aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
-extern aten::cat(Tensor[] tensors, int dim=0) -> Tensor
-extern _c10d_functional::all_reduce(Tensor input, Any reduce_op, Any group_name) -> Tensor
-extern _c10d_functional::all_reduce_(Tensor(a!) input, Any reduce_op, Any group_name) -> Tensor(a!)
-extern _c10d_functional::all_reduce_coalesced(Tensor[] inputs, Any reduce_op, Any group_name) -> Tensor[]
-extern _c10d_functional::all_gather_into_tensor(Tensor input, int group_size, Any group_name) -> Tensor
-extern _c10d_functional::reduce_scatter_tensor(Tensor input, str reduce_op, int group_size, Any group_name) -> Tensor
-extern _c10d_functional::all_to_all_single(Tensor input, SymInt[] output_split_sizes, SymInt[] input_split_sizes, Any group_name) -> Tensor
-extern _c10d_functional::broadcast(Tensor input, int src, Any group_name) -> Tensor
-extern _c10d_functional::batch_p2p_ops(str[] op_list, int[] peer_list, int[] tag_list, Tensor[] tensors, str group_name) -> Tensor[]
-extern _c10d_functional::wait_tensor(Tensor tensor) -> Tensor
-"""  # noqa: E501 - a schema is one line
 
 REDUCTIONS: Final = ("sum", "max", "min", "avg")
 
@@ -80,9 +66,9 @@ class Made:
         """Return the program of a rank."""
         writer = _Writer(self.groups, self.sizes[rank], rank)
         body = "\n".join(line for step in self.ranks[rank] for line in writer.lines(step))
-        named = [row for row in EXTERNS.splitlines() if row[7:].partition("(")[0] + "(" in body]
-        head = ["wir 2", "program @made inference logical", "input %x : f32[12, 2] @cpu", *named]
-        return wir.parse("\n".join([*head, body, f"return %{', %'.join(self.results)}\n"]))
+        head = ["wir 2", "program @made inference logical", "input %x : f32[12, 2] @cpu"]
+        lines = [*head, *externs(body), body]
+        return wir.parse("\n".join([*lines, f"return %{', %'.join(self.results)}\n"]))
 
     def inputs(self) -> list[tuple[Tensor]]:
         """Return what each rank is given."""

@@ -10,6 +10,7 @@ import torch
 from torch.distributed.pipelining import schedules
 
 import wrapper_ir as wir
+from tests.distributed.externs import externs
 from wrapper_ir.interpreter import DeadlockError, run_ranks
 
 if TYPE_CHECKING:
@@ -21,10 +22,6 @@ HEAD = """
 wir 2
 program @stage inference logical
 input %x : f32[{batches}, 2] @cpu
-extern aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
-extern _c10d_functional::irecv(Tensor tensor, int src, int tag, str group_name) -> Tensor
-extern _c10d_functional::isend(Tensor tensor, int dst, int tag, str group_name) -> Tensor
-extern _c10d_functional::wait_tensor(Tensor tensor) -> Tensor
 """
 
 #: Classes of schedules, and whether the second half of their stages goes back over the ranks.
@@ -73,8 +70,8 @@ class Stages:
         lines = [line for action in actions for line in self.lines(action)]
         lines += [f"  _c10d_functional::wait_tensor(%{name})" for name in self.sent]
         results = ", ".join(f"%{name}" for name in self.done)
-        head = HEAD.format(batches=self.batches)
-        return wir.parse("\n".join([head, *lines, f"return {results}\n"]))
+        head = [HEAD.format(batches=self.batches), *externs("\n".join(lines))]
+        return wir.parse("\n".join([*head, *lines, f"return {results}\n"]))
 
     def lines(self, action: Any) -> Iterator[str]:
         for each in action.sub_actions or ():

@@ -81,7 +81,9 @@ def test_ranks_agree_with_stock(ranks: Path, case: str, emitter: str, rank: int)
 @pytest.mark.parametrize("case", CASES)
 def test_programs_of_ranks_fit_together(ranks: Path, case: str) -> None:
     """What real ranks ran to the end raises no alarm, and runs in one process as well."""
-    for file in sorted(ranks.glob(f"{case}-*.rank0.wir")):
+    found = sorted(ranks.glob(f"{case}-*.rank0.wir"))
+    assert found
+    for file in found:
         files = [file.with_suffix("").with_suffix(f".rank{n}.wir") for n in (0, 1)]
         programs = [wir.load(each) for each in files]
         report = wir.verify_ranks(programs)

@@ -10,6 +10,7 @@ import torch
 
 import wrapper_ir as wir
 from tests.distributed import in_flight
+from tests.distributed.externs import externs
 from wrapper_ir.errors import OptionValueError, UnsupportedError
 from wrapper_ir.interpreter import CallFailedError, DeadlockError, run_ranks
 from wrapper_ir.runtime import InputCountError
@@ -30,39 +31,13 @@ input %y : f32[4, 2] @cpu
 symbol i : int
 symbol m : int
 symbol j : int
-extern aten::neg(Tensor self) -> Tensor
-extern aten::zero_(Tensor(a!) self) -> Tensor(a!)
-extern _c10d_functional::all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor
-extern _c10d_functional::all_reduce_(Tensor(a!) input, str reduce_op, str group_name) -> Tensor(a!)
-extern _c10d_functional::all_reduce_coalesced(Tensor[] inputs, str reduce_op, str group_name) -> Tensor[]
-extern _c10d_functional::all_reduce_coalesced_(Tensor[](a!) inputs, str reduce_op, str group_name) -> Tensor[](a!)
-extern _c10d_functional::all_gather_into_tensor(Tensor input, int group_size, str group_name) -> Tensor
-extern _c10d_functional::all_gather_into_tensor_out(Tensor input, int group_size, str group_name, *, Tensor(a!) out) -> Tensor(a!)
-extern _c10d_functional::all_gather_into_tensor_coalesced(Tensor[] inputs, int group_size, str group_name) -> Tensor[]
-extern _c10d_functional::reduce_scatter_tensor(Tensor input, str reduce_op, int group_size, str group_name) -> Tensor
-extern _c10d_functional::all_to_all_single(Tensor input, SymInt[] output_split_sizes, SymInt[] input_split_sizes, str group_name) -> Tensor
-extern _c10d_functional::broadcast(Tensor input, int src, str group_name) -> Tensor
-extern _c10d_functional::broadcast_(Tensor(a!) input, int src, str group_name) -> Tensor(a!)
-extern _c10d_functional::batch_p2p_ops(str[] op_list, int[] peer_list, int[] tag_list, Tensor[] tensors, str group_name) -> Tensor[]
-extern _c10d_functional::irecv(Tensor tensor, int src, int tag, str group_name) -> Tensor
-extern _c10d_functional::isend(Tensor tensor, int dst, int tag, str group_name) -> Tensor
-extern _c10d_functional::wait_tensor(Tensor tensor) -> Tensor
-extern symm_mem::one_shot_all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor
-extern symm_mem::fused_matmul_reduce_scatter(Tensor A, Tensor B, str reduce_op, int scatter_dim, str group_name) -> Tensor
-extern symm_mem::memset32_(Tensor(a!) input, int offset, int val, int count) -> Tensor(a!)
-"""  # noqa: E501 - a schema is one line
+"""
 
 
 def program(*lines: str, end: str = "") -> Program:
-    """Return a program of these lines; only the ops that it calls are declared."""
+    """Return a program of these lines."""
     text = "\n".join(lines)
-    head = [
-        row
-        for row in HEAD.splitlines()
-        if not row.startswith("extern")
-        or row.partition("(")[0].removeprefix("extern ") + "(" in text
-    ]
-    return wir.parse("\n".join([*head, text, f"return {end}\n"]))
+    return wir.parse("\n".join([HEAD, *externs(text), text, f"return {end}\n"]))
 
 
 def call(out: str, op: str, *args: str, layout: str = "f32[4, 2]") -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import wrapper_ir as wir
+from tests.distributed.externs import externs
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines.program import Frame, Origin
 from wrapper_ir.verify.ranks import GroupsError, RanksDisagreeError
@@ -33,25 +34,14 @@ input %y : f32[8] @cpu
 input %p : bool[] @cpu
 input %v : f32[s0] @cpu
 input %w : f32[2*s0] @cpu
-extern aten::neg(Tensor self) -> Tensor
-extern _c10d_functional::all_reduce(Tensor input, Any reduce_op, Any group_name) -> Tensor
-extern _c10d_functional::all_reduce_(Tensor(a!) input, Any reduce_op, Any group_name) -> Tensor(a!)
-extern _c10d_functional::all_gather_into_tensor(Tensor input, int group_size, Any group_name) -> Tensor
-extern _c10d_functional::all_to_all_single(Tensor input, SymInt[] output_split_sizes, SymInt[] input_split_sizes, Any group_name) -> Tensor
-extern _c10d_functional::batch_p2p_ops(str[] op_list, int[] peer_list, int[] tag_list, Tensor[] tensors, str group_name) -> Tensor[]
-extern _c10d_functional::broadcast(Tensor input, int src, Any group_name) -> Tensor
-extern _c10d_functional::irecv(Tensor tensor, int src, int tag, str group_name) -> Tensor
-extern _c10d_functional::isend(Tensor tensor, int dst, int tag, str group_name) -> Tensor
-extern _c10d_functional::wait_tensor(Tensor tensor) -> Tensor
-extern symm_mem::one_shot_all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor
-extern symm_mem::memset32_(Tensor(a!) input, int offset, int val, int count) -> Tensor(a!)
-  s0 = size %v, 0
-"""  # noqa: E501 - a schema is one line
+"""
 
 
 def program(*lines: str, end: str = "") -> Program:
     """Return a program of these lines."""
-    return wir.parse("\n".join([HEAD, *lines, f"return {end}\n"]))
+    text = "\n".join(lines)
+    head = [HEAD, *externs(text), "  s0 = size %v, 0"]
+    return wir.parse("\n".join([*head, text, f"return {end}\n"]))
 
 
 def start(out: str, op: str, *args: str, group: str = "0", layout: str = "f32[8]") -> str:
@@ -160,7 +150,7 @@ def test_the_source_of_a_line_is_shown() -> None:
     other = program(SUM, wait("a"), end="%a")
     (problem,) = wir.verify_ranks([known(BOTH), known(other)]).problems
     assert problem.where[0].source == "model.py:12"
-    assert "rank 0 at body[14] (model.py:12): all_gather of %x (f32[8]) in '0'" in str(problem)
+    assert "rank 0 at body[5] (model.py:12): all_gather of %x (f32[8]) in '0'" in str(problem)
 
 
 def test_another_order_of_what_looks_alike_mixes_tensors_up() -> None:
@@ -260,7 +250,7 @@ def test_ranks_that_wait_for_each_other_across_groups() -> None:
     assert "ranks 0-1 wait for each other" in problem.message
     assert "blocking='wait'" in problem.hint
     assert "needs rank 1" in problem.where[0].says
-    assert problem.where[1].path == "body[13]"
+    assert problem.where[1].path == "body[3]"
     assert found(one, other, blocking="wait") == []
     late = program(dp, wait("dp"), tp, wait("tp"), **ends)
     early = program(tp, wait("tp"), dp, wait("dp"), **ends)
@@ -417,8 +407,8 @@ def test_what_nothing_is_known_of_is_said() -> None:
     made = program("  symm_mem::memset32_(inout %x, 0, 0, 1)")
     (unknown,) = wir.verify_ranks([made, made]).not_shown
     assert [place.rank for place in unknown.where] == [0, 1]
-    foreign = HEAD.replace("extern aten", "extern comms::send(Tensor x) -> ()\nextern aten", 1)
-    (unknown,) = wir.verify_ranks([wir.parse(f"{foreign}  comms::send(%x)\nreturn\n")]).not_shown
+    foreign = program("extern comms::send(Tensor x) -> ()", "  comms::send(%x)")
+    (unknown,) = wir.verify_ranks([foreign]).not_shown
     assert "comms::send does: it is not torch's, and may talk" in unknown.message
 
 
@@ -446,7 +436,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     status, text = run(*files, "--json")
     data = json.loads(text)
     assert (status, data["ok"], data["problems"][0]["kind"]) == (1, False, "missing")
-    assert data["problems"][0]["where"][0]["path"] == "body[14]"
+    assert data["problems"][0]["where"][0]["path"] == "body[5]"
     groups = tmp_path / "groups.json"
     groups.write_text('{"0": [0, 1]}', encoding="utf-8")
     assert run(files[0], "--ranks", "2", "--groups", str(groups))[0] == 0

@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import wrapper_ir.lines as ir
 from wrapper_ir.lines.args import buffers_in
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Kind(enum.Enum):
-    """What members of a group do together."""
+    """A way in which the members of a group work together."""
 
     ALL_REDUCE = "all_reduce"
     ALL_GATHER = "all_gather"
@@ -50,6 +50,9 @@ class Collective:
     """It takes the memory of what it writes as one piece, whatever the strides are."""
     sends: str = ""
     """The argument with what this rank gives, if that is not the first with tensors."""
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} ({self.protocol})" if self.protocol else self.kind.value
 
 
 #: Op, kind and protocol, and then: ``flies`` if work goes on after it, ``piece`` if it works on
@@ -224,10 +227,8 @@ def worked_on(line: ir.AnyLine, found: ir.Effects) -> list[str]:
 
 
 def _received(line: ir.AnyLine) -> Sequence[str]:
-    facts = facts_of(op_of(line))
-    if facts is None or facts.kind is not Kind.MESSAGES or not calls_op(line):
-        return ()
-    return [each.buffer for each in messages(line) if not each.is_sent]
+    found = messages(line) if calls_op(line) else ()
+    return [each.buffer for each in found if not each.is_sent]
 
 
 # Messages.
@@ -245,7 +246,10 @@ class Message:
 
 
 def messages(line: ir.ExternKernel) -> tuple[Message, ...]:
-    """Return the messages of a line that sends and receives, as far as it states them."""
+    """Return the messages of a line, as far as it states them."""
+    facts = facts_of(line.op)
+    if facts is None or facts.kind is not Kind.MESSAGES:
+        return ()
     name = line.op.partition(".")[0].partition("::")[2]
     args = list(line.args)
     if name == "batch_p2p_ops":
@@ -272,13 +276,17 @@ _REDUCTIONS: Final = ("reduce_op", "reduceOp", "red_op")
 _ROOTS: Final = ("src", "root", "roots")
 
 
+Group: TypeAlias = str | tuple[int, ...]
+"""A group: its name or, for ops that list them, its ranks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a line says to the other members of its group."""
+    """The part of a line that the other members of its group have to match."""
 
     facts: Collective
-    group: str | tuple[int, ...]
-    """The group's name, or its ranks; empty if the line states neither."""
+    group: Group
+    """Empty if the line states none."""
     sent: tuple[str, ...]
     """The buffers that it gives."""
     reduction: str = ""
@@ -287,6 +295,7 @@ class Call:
     """The number of members, if the line states it."""
     splits: tuple[tuple[ir.Dim, ...], tuple[ir.Dim, ...]] = ((), ())
     """Rows given to and taken from each member; empty if all are alike."""
+    messages: tuple[Message, ...] = ()
 
 
 def call_of(program: ir.Program, line: ir.AnyLine) -> Call | None:
@@ -309,10 +318,11 @@ def call_of(program: ir.Program, line: ir.AnyLine) -> Call | None:
         _text(given, _ROOTS) if facts.kind is not Kind.MESSAGES else "",
         size.value if isinstance(size, ir.ScalarArg) and isinstance(size.value, int) else None,
         (_dims(given.get("input_split_sizes")), _dims(given.get("output_split_sizes"))),
+        messages(line),
     )
 
 
-def _group(given: Mapping[str, ir.Arg]) -> str | tuple[int, ...]:
+def _group(given: Mapping[str, ir.Arg]) -> Group:
     name = given.get("group_name")
     if isinstance(name, ir.StringArg):
         return name.value

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar
 
@@ -174,13 +174,13 @@ emitter_options = valued(
 
 def frontend_option(about: str) -> Callable[[F], F]:
     """Return ``--frontend``, which names a front end."""
-    return click.option(
-        "--frontend",
-        type=click.Choice(["inductor", "aten"]),
-        default="inductor",
-        show_default=True,
-        help=about,
-    )
+    return choice("--frontend", ("inductor", "aten"), about)
+
+
+def choice(name: str, among: Sequence[str], about: str) -> Callable[[F], F]:
+    """Return an option that takes one of a few words, by default the first."""
+    kind = click.Choice(among)
+    return click.option(name, type=kind, default=among[0], show_default=True, help=about)
 
 
 def target_option(flag: str, default: str | None, about: str) -> Callable[[F], F]:

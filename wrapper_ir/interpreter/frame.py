@@ -141,7 +141,7 @@ class Frame:
         if buffer is None:
             raise mem.UndefinedBufferError(name=name)
         for storage in buffer.storages:
-            if end := storage.end or (storage.pool is not None and storage.pool.end):
+            if end := storage.whole_end:
                 raise mem.DeadBufferError(name=name, why=end)
         return buffer
 

@@ -34,11 +34,8 @@ class Peers(Protocol):
     def before(self, path: ir.Path, line: ir.AnyLine) -> None:
         """Let others go on before a line."""
 
-    def takes(self, line: ir.ExternKernel) -> bool:
-        """Return whether a line talks to other ranks."""
-
-    def talk(self, line: ir.ExternKernel) -> None:
-        """Run such a line."""
+    def talk(self, line: ir.ExternKernel) -> bool:
+        """Run a line if it talks to other ranks, and return whether it does."""
 
 
 class LineRunner(ir.LineVisitor[None]):
@@ -191,8 +188,7 @@ class LineRunner(ir.LineVisitor[None]):
 
     @override
     def visit_extern_kernel(self, line: ir.ExternKernel) -> None:
-        if self.peers is not None and self.peers.takes(line):
-            self.peers.talk(line)
+        if self.peers is not None and self.peers.talk(line):
             return
         args = [value_of(self.frame, arg) for arg in line.args]
         kwargs = {name: value_of(self.frame, arg) for name, arg in line.kwargs}
@@ -209,6 +205,10 @@ class LineRunner(ir.LineVisitor[None]):
         for name in ir.effects(line).held:
             for storage in self.frame.buffers[name].storages if name in self.frame.buffers else ():
                 storage.is_held = True
+        self.bind_results(line, value)
+
+    def bind_results(self, line: ir.ExternKernel, value: object) -> None:
+        """Give names to what a call returned."""
         alive = [storage for storage in self.storages if not storage.end]
         for storage in bind_results(self.frame, line.op, line.results, value, alive):
             self.enter(storage)

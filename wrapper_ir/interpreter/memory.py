@@ -209,6 +209,11 @@ class Storage:
     place: object = None  # the path of the line that made it
     is_object: bool = False  # a C++ object or an opaque layout: neither copied nor overwritten
 
+    @property
+    def whole_end(self) -> str:
+        """A description of its end, or of that of the pool around it; empty while both live."""
+        return self.end or (self.pool.end if self.pool is not None else "")
+
     def holds(self, tensor: Tensor) -> bool:
         """Return True if a tensor lies in this memory."""
         return memory_of(tensor) == memory_of(self.tensor)

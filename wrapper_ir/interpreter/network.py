@@ -10,20 +10,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import torch
 from torch import Tensor
 
-from wrapper_ir.analysis.collectives import Call, Kind, Message
+from wrapper_ir.analysis.collectives import Call, Group, Kind
 from wrapper_ir.interpreter import memory as mem
 from wrapper_ir.interpreter.collectives import results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-
-Group: TypeAlias = str | tuple[int, ...]
 
 #: Kinds whose members all give tensors of one size.
 _ALIKE: Final = (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.BROADCAST)
@@ -41,7 +39,7 @@ class Given:
 
     def now(self) -> Tensor:
         """Return its elements: what the memory holds, unless the program has ended it."""
-        ended = any(each.end or (each.pool is not None and each.pool.end) for each in self.storages)
+        ended = any(each.whole_end for each in self.storages)
         return self.then if ended or self.is_written else self.tensor.clone()
 
 
@@ -55,19 +53,13 @@ class Work:
     """The line, and what it says."""
     given: list[Given]
     splits: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-    messages: tuple[Message, ...] = ()
     outs: list[Tensor | None] = field(default_factory=list)
     meetings: list[Meeting] = field(default_factory=list)
 
     @property
     def is_done(self) -> bool:
-        """Whether all of it came to pass."""
+        """True once all of it came to pass."""
         return all(each.is_done for each in self.meetings)
-
-    @property
-    def is_met(self) -> bool:
-        """Whether all others have called their part."""
-        return all(len(each.seats) == len(each.ranks) for each in self.meetings)
 
     def missing(self) -> list[int]:
         """Return the ranks that have not called their part."""
@@ -153,7 +145,7 @@ def _write(out: Tensor | None, value: Tensor) -> None:
 
 
 class Network:
-    """What all ranks have called."""
+    """All calls of all ranks, and the meetings that they take part in."""
 
     def __init__(self, members: Callable[[Group], tuple[int, ...]]) -> None:
         self.members = members
@@ -179,7 +171,7 @@ class Network:
         group, members = work.call.group, self.members(work.call.group)
         if work.call.facts.kind is not Kind.MESSAGES:
             yield (group,), members, members.index(work.rank), 0
-        for position, each in enumerate(work.messages):
+        for position, each in enumerate(work.call.messages):
             peer = members[each.peer]
             ranks = (work.rank, peer) if each.is_sent else (peer, work.rank)
             yield (group, *ranks, each.tag), ranks, 0 if each.is_sent else 1, position

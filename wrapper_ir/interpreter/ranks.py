@@ -19,7 +19,6 @@ import wrapper_ir.lines as ir
 from wrapper_ir.analysis.collectives import (
     Kind,
     call_of,
-    messages,
     waits_for_work,
     why_unknown,
     worked_on,
@@ -27,7 +26,7 @@ from wrapper_ir.analysis.collectives import (
 from wrapper_ir.analysis.ops import schema_of
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
 from wrapper_ir.interpreter import memory as mem
-from wrapper_ir.interpreter.calls import bind_results, called_kernels, value_of
+from wrapper_ir.interpreter.calls import called_kernels, value_of
 from wrapper_ir.interpreter.collectives import refuse_unknown, size_of_result
 from wrapper_ir.interpreter.network import Given, Meeting, Network, Work, fill
 from wrapper_ir.interpreter.run import Interpreter, check_runnable, run
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from wrapper_ir.analysis.collectives import Call
     from wrapper_ir.interpreter.calls import Launch
     from wrapper_ir.verify.ranks.deadlock import Blocking
     from wrapper_ir.verify.ranks.groups import Given as GivenGroups
@@ -182,7 +182,7 @@ class _Run:
 
 
 class Turns:
-    """What the interpreter of a rank asks between lines, and for lines that talk to others."""
+    """The peers of one rank: its turns between lines, and its lines that talk to others."""
 
     def __init__(self, run_: _Run, rank: _Rank) -> None:
         self._run = run_
@@ -217,20 +217,18 @@ class Turns:
                     fill(out)
             work.outs = [None] * len(work.outs)
 
-    def takes(self, line: ir.ExternKernel) -> bool:
-        """Return whether a line talks to other ranks, so that :meth:`talk` runs it."""
-        program = self._rank.interpreter.program
+    def talk(self, line: ir.ExternKernel) -> bool:
+        """Call a collective, or wait for some; return False for other lines."""
         if why := why_unknown(line.op):
             what = f"{line.op}, which {why}"
             raise UnsupportedError(what=what, where="a run of several ranks")
-        return waits_for_work(line) or call_of(program, line) is not None
-
-    def talk(self, line: ir.ExternKernel) -> None:
-        """Call a collective, or wait for some."""
         if waits_for_work(line):
             self._wait(line)
+        elif call := call_of(self._rank.interpreter.program, line):
+            self._start(line, call)
         else:
-            self._start(line)
+            return False
+        return True
 
     def _wait(self, line: ir.ExternKernel) -> None:
         frame = self._rank.interpreter.frame
@@ -239,18 +237,18 @@ class Turns:
         self._hold(works)
         for storage in storages:
             self._flying.pop(storage, None)
-        self._bind(line, value_of(frame, line.args[0]))
+        self._rank.interpreter.bind_results(line, value_of(frame, line.args[0]))
 
     def _hold(self, works: tuple[Work, ...]) -> None:
         """Wait until works are done."""
         if not all(work.is_done for work in works):
             self._pause(lambda: all(work.is_done for work in works), works)
 
-    def _start(self, line: ir.ExternKernel) -> None:
+    def _start(self, line: ir.ExternKernel, call: Call) -> None:
         frame = self._rank.interpreter.frame
-        work = self._work(line)
+        work = self._work(line, call)
         written = [frame.find(name).tensor for name in ir.effects(line).writes]
-        self._bind(line, self._value(line, work, written))
+        self._rank.interpreter.bind_results(line, self._value(line, work, written))
         work.outs = self._outs(line, work, written)
         for out in (*written, *work.outs):  # an argument that is no result is scratch
             if out is not None:
@@ -262,14 +260,12 @@ class Turns:
         for name in worked_on(line, ir.effects(line)):
             self._flying.update(dict.fromkeys(frame.find(name).storages, work))
         is_held = self._run.blocking == "start" and work.call.facts.kind is not Kind.MESSAGES
-        if is_held and not work.is_met:
-            self._pause(lambda: work.is_met, (work,))
+        if is_held and work.missing():
+            self._pause(lambda: not work.missing(), (work,))
 
-    def _work(self, line: ir.ExternKernel) -> Work:
+    def _work(self, line: ir.ExternKernel, call: Call) -> Work:
         """Return what a line calls, without what it writes."""
-        interpreter, frame = self._rank.interpreter, self._rank.interpreter.frame
-        call = call_of(interpreter.program, line)
-        assert call is not None
+        frame = self._rank.interpreter.frame
         refuse_unknown(call.facts, call.reduction)
         written = {s for n in ir.effects(line).writes for s in frame.find(n).storages}
         given = []
@@ -278,22 +274,21 @@ class Turns:
             is_written = not written.isdisjoint(buffer.storages)
             given.append(Given(buffer.tensor.clone(), buffer.tensor, buffer.storages, is_written))
         rows, taken = (tuple(map(frame.dim, each)) for each in call.splits)
-        said = messages(line) if call.facts.kind is Kind.MESSAGES else ()
         members = self._run.network.members(call.group)
-        strays = [each.peer for each in said if not 0 <= each.peer < len(members)]
+        strays = [each.peer for each in call.messages if not 0 <= each.peer < len(members)]
         if self._rank.number not in members or strays:
             who = f"member {strays[0]}" if strays else f"rank {self._rank.number}"
             reason = f"{who} is not in group {call.group!r}, which has {named_ranks(members)}"
             raise mem.CallFailedError(call=line.op, reason=reason)
         reduction = f" '{call.reduction}'" if call.reduction else ""
         place = f"{call.facts.kind.value}{reduction} in {call.group!r} at {self._rank.place}"
-        return Work(self._rank.number, call, place, given, (rows, taken), said)
+        return Work(self._rank.number, call, place, given, (rows, taken))
 
     def _value(self, line: ir.ExternKernel, work: Work, written: Sequence[Tensor]) -> object:
         """Return what a call returns, before it holds anything."""
         found = [*written[-len(work.given) :]]
-        if work.messages:
-            pairs = zip(work.given, work.messages, strict=True)
+        if said := work.call.messages:
+            pairs = zip(work.given, said, strict=True)
             found = [g.tensor.new_empty(0) if m.is_sent else g.tensor for g, m in pairs]
         elif not written:
             members = len(self._run.network.members(work.call.group))
@@ -308,22 +303,15 @@ class Turns:
         self, line: ir.ExternKernel, work: Work, written: Sequence[Tensor]
     ) -> list[Tensor | None]:
         """Return where what comes of each tensor goes, if it goes anywhere."""
-        if work.messages:
-            pairs = zip(work.given, work.messages, strict=True)
-            return [None if said.is_sent else each.tensor for each, said in pairs]
+        if said := work.call.messages:
+            pairs = zip(work.given, said, strict=True)
+            return [None if m.is_sent else g.tensor for g, m in pairs]
         if written:
             return [*written[-len(work.given) :]]
         frame = self._rank.interpreter.frame
         made = {r.path: r.out for r in line.results if isinstance(r, ir.ResultBuffer)}
         names = [made.get((n,), made.get(())) for n in range(len(work.given))]
         return [None if name is None else frame.find(name).tensor for name in names]
-
-    def _bind(self, line: ir.ExternKernel, value: object) -> None:
-        """Give names to what a call returns."""
-        interpreter = self._rank.interpreter
-        alive = [storage for storage in interpreter.storages if not storage.end]
-        for storage in bind_results(interpreter.frame, line.op, line.results, value, alive):
-            interpreter.enter(storage)
 
 
 def _own(program: ir.Program) -> ir.Program:

@@ -44,12 +44,8 @@ def diagnose(program: Program, *, warnings: bool = False) -> tuple[Diagnostic, .
         program: Any program.
         warnings: True to include warnings.
     """
-    found = check_program(as_program(program, "wir.diagnose")).found
-    return found if warnings else _faults(found)
-
-
-def _faults(found: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
-    return tuple(diagnostic for diagnostic in found if not diagnostic.rule.is_warning)
+    verdict = check_program(as_program(program, "wir.diagnose"))
+    return verdict.found if warnings else verdict.faults
 
 
 def verify(program: Program) -> Program:
@@ -62,8 +58,8 @@ def verify(program: Program) -> Program:
     if _GOOD.get(program) is not None:
         return program
     verdict = check_program(program)
-    if found := _faults(verdict.found):
-        raise VerificationError(program, found)
+    if verdict.faults:
+        raise VerificationError(program, verdict.faults)
     _GOOD.put(program, verdict.not_to_keep)
     return program
 

@@ -42,6 +42,11 @@ class Verdict(NamedTuple):
     not_to_keep: frozenset[str] = frozenset()
     schedule: tuple[Event, ...] = ()
 
+    @property
+    def faults(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics that are no warnings."""
+        return tuple(each for each in self.found if not each.rule.is_warning)
+
 
 def check_program(program: ir.Program) -> Verdict:
     """Check a program.

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from wrapper_ir.cli import command as cli
 from wrapper_ir.cli.errors import FileError
 from wrapper_ir.cli.files import STREAM, read_program, read_text
+
+if TYPE_CHECKING:
+    from wrapper_ir.verify.ranks.deadlock import Blocking
 
 
 @cli.command("""
@@ -27,12 +31,9 @@ wrapper-ir verify-ranks shared.wir --ranks 8
     *("--groups", "FILE.json", "The ranks of each process group, by name."),
     shell_complete=cli.FILES,
 )
-@click.option(
-    "--blocking",
-    type=click.Choice(["start", "wait"]),
-    default="start",
-    show_default=True,
-    help="When a collective holds its rank: at once, as NCCL may, or in its wait, as gloo.",
+@cli.choice(
+    *("--blocking", ("start", "wait")),
+    "When a collective holds its rank: at once, as NCCL may, or in its wait, as gloo.",
 )
 @click.option("--proved", is_flag=True, help="Exit with 1 also if something is not shown.")
 @cli.json_option
@@ -40,7 +41,7 @@ def verify_ranks(
     files: tuple[str, ...],
     ranks: int | None,
     groups: str | None,
-    blocking: str,
+    blocking: Blocking,
     proved: bool,
     as_json: bool,
 ) -> None:
@@ -62,7 +63,7 @@ def verify_ranks(
         raise click.UsageError("standard input holds one program")
     programs = [read_program(file) for file in files] * (ranks or 1)
     given = None if groups is None else _groups(groups)
-    report = compare(programs, groups=given, blocking="start" if blocking == "start" else "wait")
+    report = compare(programs, groups=given, blocking=blocking)
     if as_json:
         cli.echo_json(report.as_data())
     else:

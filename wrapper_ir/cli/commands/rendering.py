@@ -122,12 +122,9 @@ wrapper-ir print other.wir | wrapper-ir emit - --target python
 @cli.program_argument
 @cli.target_options()
 @cli.output_option("Write the text here.", default="-")
-@click.option(
-    "--constants",
-    type=click.Choice(["none", "beside"]),
-    default="none",
-    show_default=True,
-    help="Where to put the values of constants; beside: a .safetensors file beside PATH.",
+@cli.choice(
+    *("--constants", ("none", "beside")),
+    "Where to put the values of constants; beside: a .safetensors file beside PATH.",
 )
 @cli.force_option
 def emit(file: str, target: str, options: tuple[str, ...], output: str, constants: str) -> None:

@@ -122,7 +122,7 @@ class ContractError(GraphMismatchError):
 
 
 class ContractWarning(UserWarning):
-    """What would be an error without ``on_breach="warn"`` or ``validate="warn"``."""
+    """A breach that is an error without ``on_breach="warn"`` or ``validate="warn"``."""
 
 
 class JitError(WrapperIRError):

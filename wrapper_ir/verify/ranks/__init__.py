@@ -83,8 +83,7 @@ def _read(programs: Sequence[Program]) -> list[tuple[Schedule, tuple[Diagnostic,
     for program in programs:
         if id(program) not in known:
             verdict = check_program(program)
-            faults = tuple(each for each in verdict.found if not each.rule.is_warning)
-            known[id(program)] = schedule_of(program, verdict.schedule), faults
+            known[id(program)] = schedule_of(program, verdict.schedule), verdict.faults
     return [known[id(program)] for program in programs]
 
 
@@ -92,8 +91,10 @@ def _faulty(faults: Sequence[tuple[Diagnostic, ...]]) -> tuple[RankProblem, ...]
     """Return what is wrong with programs by themselves."""
     return merged(
         RankProblem(
-            *("program", f"{each.code} {each.message}"),
-            *((Where(rank, each.place, source=each.source),), each.hint),
+            kind="program",
+            message=f"{each.code} {each.message}",
+            where=(Where(rank, each.place, source=each.source),),
+            hint=each.hint,
         )
         for rank, some in enumerate(faults)
         for each in some
@@ -138,12 +139,11 @@ def _compared(
     if not disorder:
         for is_open, each in _by_groups(schedules, groups, assumed):
             (not_shown if is_open else disorder).append(each)
-    if not disorder and (found := find_deadlock(schedules, groups, blocking)):
-        disorder.append(found)
+    if not disorder and (stuck := find_deadlock(schedules, groups, blocking)):
+        disorder.append(stuck)
     count = sum(len(schedule.posts) for schedule in schedules)
-    return RanksReport(
-        *(len(schedules), count, (*problems, *disorder)), tuple(not_shown), tuple(sorted(assumed))
-    )
+    found = (*problems, *disorder)
+    return RanksReport(len(schedules), count, found, tuple(not_shown), tuple(sorted(assumed)))
 
 
 def _by_groups(

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.verify.ranks.groups import shown
 from wrapper_ir.verify.ranks.report import RankProblem, Where, named_ranks
-from wrapper_ir.verify.ranks.schedule import Heard, Key, Nested, Post
+from wrapper_ir.verify.ranks.schedule import Heard, Key, Nested
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import wrapper_ir.lines as ir
-    from wrapper_ir.verify.ranks.schedule import Group
+    from wrapper_ir.analysis.collectives import Group
 
 Calls: TypeAlias = tuple[Heard, ...]
 
@@ -66,7 +66,7 @@ def _usual(calls: Mapping[int, Calls]) -> int:
 
 
 class _Pair(NamedTuple):
-    """What most ranks do, and what one rank does."""
+    """A comparison of one rank with what most ranks do."""
 
     group: Group
     one: tuple[int, Calls]
@@ -120,17 +120,11 @@ class _Pair(NamedTuple):
 
     def _order(self) -> Iterator[tuple[bool, RankProblem]]:
         """Yield that calls that look alike send the same tensors in another order."""
-        ours, theirs = (
-            [each.node.values for each in calls if isinstance(each.node, Post)]
-            for calls in (self.one[1], self.other[1])
-        )
+        ours, theirs = ([each.values for each in calls] for _, calls in (self.one, self.other))
         if ours != theirs and Counter(ours) == Counter(theirs):
             at = next(n for n, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b)
-            posts = (
-                [each for each in calls if isinstance(each.node, Post)][at]
-                for calls in (self.one[1], self.other[1])
-            )
-            yield False, self._problem("order", self._in_order() + ": tensors are mixed up", *posts)
+            text = self._in_order() + ": tensors are mixed up"
+            yield False, self._problem("order", text, self.one[1][at], self.other[1][at])
 
     def _in_order(self) -> str:
         return f"ranks call the same in {shown(self.group)}, but in another order"
@@ -165,7 +159,7 @@ def _edit(ours: Calls, theirs: Calls) -> tuple[str, int, int]:
     """
     if ours and theirs and _keys(ours[1:]) == _keys(theirs[1:]):
         return "replace", 0, 0
-    fine = [[(e.key, getattr(e.node, "values", ())) for e in side] for side in (ours, theirs)]
+    fine = [[(e.key, e.values) for e in side] for side in (ours, theirs)]
     if set(fine[0]) & set(fine[1]):
         for tag, i, i2, j, j2 in SequenceMatcher(
             a=fine[0], b=fine[1], autojunk=False

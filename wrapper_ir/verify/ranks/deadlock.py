@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.verify.collectives import Event
     from wrapper_ir.verify.ranks.groups import Groups
-    from wrapper_ir.verify.ranks.schedule import Schedule
+    from wrapper_ir.verify.ranks.schedule import Node, Schedule
 
 Blocking: TypeAlias = Literal["start", "wait"]
 """When a collective holds its rank: see the module."""
@@ -49,7 +49,7 @@ class _Meeting:
 
 
 class _Rank:
-    """How far one rank is."""
+    """A rank, and how far it has come."""
 
     def __init__(self, number: int, schedule: Schedule) -> None:
         self.number = number
@@ -65,11 +65,16 @@ class _Rank:
         return self.at >= len(self.nodes)
 
     @property
+    def node(self) -> Node:
+        """The node where it is, until it is done."""
+        return self.nodes[self.at]
+
+    @property
     def is_lost(self) -> bool:
-        """Whether nothing is known of what it does next."""
+        """True if nothing is known of what it does next."""
         if self.is_done:
             return False
-        node = self.nodes[self.at]
+        node = self.node
         return isinstance(node, Nest) or (isinstance(node, Post) and is_open(node))
 
 
@@ -101,7 +106,7 @@ class _Run:
     def _advance(self, rank: _Rank) -> bool:
         moved = False
         while not rank.is_done and not rank.is_lost:
-            node = rank.nodes[rank.at]
+            node = rank.node
             if isinstance(node, Post) and not rank.is_posted:
                 self._post(rank, node)
                 rank.is_posted = moved = True
@@ -130,7 +135,7 @@ class _Run:
 
     def _awaited(self, rank: _Rank) -> list[_Meeting]:
         """Return what holds a rank where it is."""
-        node = rank.nodes[rank.at]
+        node = rank.node
         events: tuple[Event, ...] = ()
         if isinstance(node, Wait):
             events = node.event.waits_for
@@ -169,7 +174,7 @@ class _Run:
         where = []
         for number in circle or stuck:
             rank = self._ranks[number]
-            node = rank.nodes[rank.at]
+            node = rank.node
             says = node.where[1]
             if isinstance(node, Wait):
                 said = (rank.said[each] for each in node.event.waits_for if each in rank.said)
@@ -181,7 +186,7 @@ class _Run:
             text = f"{named_ranks(circle)} wait for each other"
         else:
             text = f"{named_ranks(stuck)} wait for {named_ranks(ended)}, at the end already"
-        nodes = [self._ranks[n].nodes[self._ranks[n].at] for n in circle or stuck]
+        nodes = [self._ranks[number].node for number in circle or stuck]
         used = {node.call.group for node in nodes if isinstance(node, Post)}
         hint = ""
         if len(used) > 1:

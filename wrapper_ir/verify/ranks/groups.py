@@ -13,14 +13,15 @@ from wrapper_ir.errors import WrapperIRError, did_you_mean
 from wrapper_ir.verify.ranks.report import RankProblem, Where, named_ranks
 
 if TYPE_CHECKING:
-    from wrapper_ir.verify.ranks.schedule import Group, Post, Schedule
+    from wrapper_ir.analysis.collectives import Group
+    from wrapper_ir.verify.ranks.schedule import Post, Schedule
 
 Given: TypeAlias = Mapping[str, Sequence[int]]
 """The ranks of each group in their order in it, as the caller says."""
 
 
 class GroupsError(WrapperIRError):
-    """What is given as the ranks of process groups is not that. Field: ``reason``."""
+    """The ranks of process groups are not given as they should be. Field: ``reason``."""
 
     code = "WIR1132"
     template = "groups: {reason}"

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import wrapper_ir.lines as ir
-    from wrapper_ir.verify.ranks.schedule import Group, Schedule
+    from wrapper_ir.analysis.collectives import Group
+    from wrapper_ir.verify.ranks.schedule import Schedule
 
 Line: TypeAlias = tuple[int, int, int]
 """Sender, receiver and tag."""
@@ -37,7 +38,7 @@ class Sent(NamedTuple):
 
 def ends(rank: int, post: Post, members: Sequence[int]) -> Iterator[tuple[bool, Line, Sent]]:
     """Yield the ends of messages of a call; peers are counted within the group."""
-    for each, tensor in zip(post.messages, post.tensors, strict=True):
+    for each, tensor in zip(post.call.messages, post.tensors, strict=True):
         if 0 <= each.peer < len(members):
             peer = members[each.peer]
             line = (rank, peer, each.tag) if each.is_sent else (peer, rank, each.tag)
@@ -46,7 +47,7 @@ def ends(rank: int, post: Post, members: Sequence[int]) -> Iterator[tuple[bool, 
 
 def is_open(post: Post) -> bool:
     """Return whether a call sends or receives more than its line states."""
-    return post.call.facts.kind is Kind.MESSAGES and len(post.messages) < len(post.tensors)
+    return post.call.facts.kind is Kind.MESSAGES and len(post.call.messages) < len(post.tensors)
 
 
 def compare_messages(
@@ -68,7 +69,7 @@ def compare_messages(
                 text = f"that each message in {shown(group)} is received"
                 yield True, RankProblem("message", text, where)
                 return
-            if any(not 0 <= each.peer < len(members) for each in post.messages):
+            if any(not 0 <= each.peer < len(members) for each in post.call.messages):
                 text = f"{shown(group)} has no such member: there are {len(members)}"
                 yield False, RankProblem("message", text, where)
             for is_sent, line, end in ends(rank, post, members):

@@ -93,7 +93,7 @@ def merged(problems: Iterable[RankProblem]) -> tuple[RankProblem, ...]:
 
 @dataclass(frozen=True, slots=True)
 class RanksReport:
-    """What :func:`wrapper_ir.verify_ranks` found. It is true if there are no problems.
+    """The findings of :func:`wrapper_ir.verify_ranks`. It is true if there are no problems.
 
     Attributes:
         ranks: The number of programs.
@@ -111,12 +111,12 @@ class RanksReport:
 
     @property
     def ok(self) -> bool:
-        """Whether there are no problems. Something may still not be shown."""
+        """True if there are no problems. Something may still not be shown."""
         return not self.problems
 
     @property
     def proved(self) -> bool:
-        """Whether there are no problems, and nothing is left that is not shown or assumed."""
+        """True if there are no problems, and nothing is left that is not shown or assumed."""
         return self.ok and not self.not_shown and not self.assumed
 
     def __bool__(self) -> bool:

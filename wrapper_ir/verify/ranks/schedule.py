@@ -9,9 +9,7 @@ import wrapper_ir.lines as ir
 from wrapper_ir.analysis.collectives import (
     Call,
     Kind,
-    Message,
     call_of,
-    messages,
     waits_for_work,
     why_unknown,
 )
@@ -24,13 +22,11 @@ from wrapper_ir.verify.ranks.values import Values
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-
-Group: TypeAlias = str | tuple[int, ...]
-"""A group: its name or, for ops that list them, its ranks."""
+    from wrapper_ir.analysis.collectives import Group
 
 
 class Tensor(NamedTuple):
-    """What ranks have to agree on about a tensor."""
+    """The facts about a tensor that ranks have to agree on."""
 
     dtype: ir.DType
     numel: ir.Dim
@@ -42,7 +38,7 @@ class Tensor(NamedTuple):
 
 
 class Key(NamedTuple):
-    """What all members of a group have to say alike in one call."""
+    """The part of one call that all members of a group have to say alike."""
 
     op: str
     dtypes: tuple[ir.DType, ...]
@@ -60,19 +56,17 @@ class Post:
     tensors: tuple[Tensor, ...]
     values: tuple[int, ...]
     """How what it sends was made: see :mod:`values`."""
-    messages: tuple[Message, ...]
     where: tuple[str, str, str]
     """Path, what it says, and source, for :class:`Where`."""
 
     @property
     def key(self) -> Key:
-        """What others have to say alike. Rows that go to each member are compared apart."""
+        """The part that others have to say alike. Rows for each member are compared apart."""
         facts = self.call.facts
-        protocol = f" ({facts.protocol})" if facts.protocol else ""
-        has_rows = facts.kind is Kind.ALL_TO_ALL and not protocol
+        has_rows = facts.kind is Kind.ALL_TO_ALL and not facts.protocol
         sizes = () if has_rows else tuple(each.numel for each in self.tensors)
         dtypes = tuple(each.dtype for each in self.tensors)
-        return Key(facts.kind.value + protocol, dtypes, sizes, self.call.reduction, self.call.root)
+        return Key(str(facts), dtypes, sizes, self.call.reduction, self.call.root)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +91,7 @@ Node: TypeAlias = Post | Wait | Nest
 
 @dataclass(slots=True)
 class Schedule:
-    """What one program says to other ranks."""
+    """All that one program says to other ranks."""
 
     nodes: tuple[Node, ...] = ()
     posts: list[Post] = field(default_factory=list)
@@ -157,9 +151,8 @@ class _Reader:
             return
         tensors = tuple(map(self._tensor, call.sent))
         values = tuple(map(self._values.of, call.sent))
-        said = messages(event.line) if call.facts.kind is Kind.MESSAGES else ()
-        says = _described(call, tensors, said)
-        post = Post(event, call, tensors, values, said, (str(path), says, source))
+        says = _described(call, tensors)
+        post = Post(event, call, tensors, values, (str(path), says, source))
         self._found.posts.append(post)
         if call.group:
             yield post
@@ -172,17 +165,15 @@ class _Reader:
         return Tensor(layout.dtype, layout.numel, product(layout.size[1:]))
 
 
-def _described(call: Call, tensors: tuple[Tensor, ...], said: tuple[Message, ...]) -> str:
+def _described(call: Call, tensors: tuple[Tensor, ...]) -> str:
     """Return a call in words."""
-    facts = call.facts
-    if facts.kind is Kind.MESSAGES:
-        words = [f"{'send to' if each.is_sent else 'receive from'} {each.peer}" for each in said]
+    if call.facts.kind is Kind.MESSAGES:
+        words = [f"{'send to' if m.is_sent else 'receive from'} {m.peer}" for m in call.messages]
         return f"{', '.join(words) or 'messages'} in {call.group!r}"
-    kind = f"{facts.kind.value} ({facts.protocol})" if facts.protocol else facts.kind.value
     more = [f"'{call.reduction}'"] if call.reduction else []
     more += [f"from {call.root}"] if call.root else []
     more += ["of " + ", ".join(f"%{n} ({t})" for n, t in zip(call.sent, tensors, strict=True))]
-    return f"{kind} {' '.join(more)} in {call.group!r}"
+    return f"{call.facts} {' '.join(more)} in {call.group!r}"
 
 
 # What one group hears of a rank.
@@ -201,6 +192,11 @@ class Heard:
 
     key: Key | Nested
     node: Post | Nest
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """Numbers for how what it sends was made; none for branches and loops."""
+        return self.node.values if isinstance(self.node, Post) else ()
 
 
 def heard(nodes: tuple[Node, ...], group: Group) -> Iterator[Heard]:
