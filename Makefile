@@ -28,7 +28,7 @@ WORKERS ?= 2
 OPINFO_DTYPES := float64 bfloat16 int64 bool complex64 float16 int32
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-torch test-sample test-radar release-check models gpu check docs wheel release fuzz mutants opinfo zoo odd changes sweep bench sanitize disorders format clean
+.PHONY: help setup demo test test-long test-torch test-sample test-radar release-check models gpu check docs wheel release fuzz mutants opinfo zoo odd changes sweep explorer pictures bench sanitize disorders format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,6 +103,12 @@ wheel: setup ## build a wheel, install it in an empty folder and try it there
 release: setup ## sdist and wheel from a clean clone, tried in empty environments (PYTHONS="python3.11 ..."), checksums, the site
 	$(BIN)/python -m tools.release $(PYTHONS:%=--python %)
 	$(SITE)
+
+explorer: ## build the explorer's page from explorer/ (needs node 20 or newer)
+	cd explorer && npm ci --silent && npm run --silent build
+
+pictures: setup ## the documents' pictures of the explorer, from a headless Chromium
+	$(BIN)/python -m tools.explorer_pictures
 
 SECONDS ?= 60
 SEED ?= 0

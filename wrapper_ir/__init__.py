@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from wrapper_ir import diffing as diffing
     from wrapper_ir import emitters as emitters
     from wrapper_ir import errors as errors
+    from wrapper_ir import explorer as explorer
     from wrapper_ir import frontends as frontends
     from wrapper_ir import interpreter as interpreter
     from wrapper_ir import lines as lines
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from wrapper_ir.errors import OptionError as OptionError
     from wrapper_ir.errors import UnsupportedError as UnsupportedError
     from wrapper_ir.errors import WrapperIRError as WrapperIRError
+    from wrapper_ir.explorer import explore as explore
     from wrapper_ir.frontends.aten import from_fx as from_fx
     from wrapper_ir.frontends.inductor.capture_model import capture as capture
     from wrapper_ir.frontends.inductor.explain import explain_call as explain_call
@@ -99,6 +101,7 @@ _DEFINED_IN = {
     "diffing": ("ProgramDiff", "canonical", "diff"),
     "emitters": ("register_emitter",),
     "errors": ("OptionError", "UnsupportedError", "WrapperIRError"),
+    "explorer": ("explore",),
     "frontends.aten": ("from_fx",),
     "frontends.inductor.capture_model": ("capture",),
     "frontends.inductor.explain": ("explain_call",),
@@ -123,6 +126,7 @@ _RENAMED = {"keep_freed_memory": "keep_malloc_memory", "release": "release_kept_
 #: Submodules available as attributes without importing them first.
 _SUBMODULES = (
     *("build", "debug_printer", "debugging", "devices", "diffing", "emitters", "errors"),
+    "explorer",
     *("frontends", "interpreter", "lines", "passes", "planning", "runtime", "testing", "text"),
 )
 

@@ -15,6 +15,7 @@ Packages declare their errors in their own files, with codes from their own rang
 ``13xx``  ``planning``
 ``14xx``  ``passes``
 ``15xx``  ``debugging``, ``runtime.probes``
+``16xx``  ``explorer``
 ``2xxx``  ``emitters``
 ``21xx``  ``toolchain``
 ``24xx``  ``interpreter``

@@ -162,6 +162,14 @@ class Liveness:
             for work in self._work.get(life, ())
         )
 
+    def work_spans(self) -> list[tuple[int, int]]:
+        """Return the lines that start work which goes on, each with the last that waits for it.
+
+        Work that nothing waits for is left out.
+        """
+        works = {id(work): work for each in self._work.values() for work in each}.values()
+        return sorted((work.start, work.end) for work in works if work.end is not None)
+
     def _add(self, name: str, life: Life) -> None:
         self.lives.append(life)
         self._by_name[name] = (life,)

@@ -36,6 +36,7 @@ COMMANDS = {
     "check": ("looking:check", "Compare a folder of source with its program"),
     "run": ("rendering:run", "Run a program once, and show its results"),
     "diff": ("looking:diff", "Compare two programs by meaning"),
+    "explore": ("exploring:explore", "Write a page that shows a program, or how two differ"),
     "explain-call": ("calls:explain_call", "Measure where the time of a model's call goes"),
     "bisect": ("failures:bisect", "Name the first call that differs between two ways of running"),
     "reduce": ("failures:reduce", "Make a program that fails smaller"),

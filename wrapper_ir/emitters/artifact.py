@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from wrapper_ir.emitters.writer import SourceMap  # noqa: TC004
     from wrapper_ir.lines.program import Program
 
-__all__ = ["Artifact", "HasModule", "ModuleText", "NamesConstants", "TakesConstants"]
+__all__ = ["Artifact", "HasModule", "HasSourceMap", "ModuleText", "NamesConstants"]
+__all__ += ["TakesConstants"]
 
 
 @runtime_checkable
@@ -42,6 +43,15 @@ class Artifact(Protocol):
 
         Inputs that the caller no longer holds can then be freed during the call.
         """
+
+
+@runtime_checkable
+class HasSourceMap(Artifact, Protocol):
+    """An artifact that says which line of the program each line of its text comes from."""
+
+    @property
+    def source_map(self) -> SourceMap:
+        """The map from lines of ``source`` to lines of the program that was rendered."""
 
 
 @runtime_checkable

@@ -30,9 +30,11 @@ from wrapper_ir.planning.report import (
     Held,
     Holding,
     Outside,
+    Panel,
     PlanReport,
     Slice,
     check_plan,
+    panels,
     picture,
     report,
 )
@@ -45,8 +47,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["ARENAS", "STRATEGIES", "Arena", "Cut", "Held", "Holding", "Life", "Liveness"]
-__all__ += ["OffsetPlan", "Outside", "PlanReport", "PlanResult", "Slice", "assign_offsets"]
-__all__ += ["check_plan", "check_results", "insert_frees", "kept_pools", "picture", "plan"]
+__all__ += ["OffsetPlan", "Outside", "Panel", "PlanReport", "PlanResult", "Slice"]
+__all__ += ["assign_offsets", "check_plan", "check_results", "insert_frees", "kept_pools", "panels"]
+__all__ += ["picture", "plan"]
 __all__ += ["plan_externs", "plan_memory", "pool_storage", "reuse_in_place", "reuse_storage"]
 __all__ += intervals.__all__
 

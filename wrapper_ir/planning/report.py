@@ -332,10 +332,12 @@ _LABEL_WIDTH: Final = 6.2
 """The width of a letter in pixels."""
 
 
-class _Panel(NamedTuple):
+class Panel(NamedTuple):
     """A piece of memory and the buffers in it."""
 
     title: str
+    region: str
+    """The path of the line that holds the region; empty for the main body."""
     nbytes: int
     length: int
     lower_bound: int
@@ -347,14 +349,14 @@ def picture(program: Program) -> str:
 
     Symbolic sizes are taken at the hints.
     """
-    panels = [panel for panel in _panels(as_program(program, "picture")) if panel.boxes]
-    height = _TOP + sum(_HEIGHT + _GAP + 20 for _ in panels) + 10
+    drawn = panels(program)
+    height = _TOP + sum(_HEIGHT + _GAP + 20 for _ in drawn) + 10
     parts = [
         "<style>rect.b:hover{stroke:#000;stroke-width:2}text{pointer-events:none}</style>",
         _tag("rect", width="100%", height="100%", fill="#fff"),
         _tag("text", escape(program.name), x=10, y=20, font_size=14),
     ]
-    for number, panel in enumerate(panels):
+    for number, panel in enumerate(drawn):
         parts += _drawn(panel, _TOP + 20 + number * (_HEIGHT + _GAP + 20))
     size = {"width": _LEFT + _WIDTH + 20, "height": height}
     fonts = {"font_family": "sans-serif", "font_size": 11}
@@ -369,7 +371,12 @@ def _tag(name: str, inside: str = "", /, **attributes: object) -> str:
     return f"{start}>{inside}</{name}>" if inside else f"{start}/>"
 
 
-def _panels(program: Program) -> Iterable[_Panel]:
+def panels(program: Program) -> list[Panel]:
+    """Return a planned program's memory piece by piece, without those that hold nothing."""
+    return [panel for panel in _panels(as_program(program, "picture")) if panel.boxes]
+
+
+def _panels(program: Program) -> Iterable[Panel]:
     sizes = Sizes(program).compute(program)
     arenas = {arena.name: arena for arena in arenas_of(program, sizes)}
     for path, _, region in walk_regions(program):
@@ -380,11 +387,13 @@ def _panels(program: Program) -> Iterable[_Panel]:
             arena = arenas.get(life.owner) if life.is_pool else None
             if arena is not None:
                 title = f"%{arena.name} on {arena.device}{where}"
-                yield _Panel(title, arena.nbytes, length, arena.lower_bound, arena.slices)
-        yield _allocations(region, liveness, sizes, f"allocated by themselves{where}")
+                yield Panel(title, str(path), arena.nbytes, length, arena.lower_bound, arena.slices)
+        yield _allocations(region, liveness, sizes, (f"allocated by themselves{where}", str(path)))
 
 
-def _allocations(region: Region, liveness: Liveness, sizes: Sizes, title: str) -> _Panel:
+def _allocations(
+    region: Region, liveness: Liveness, sizes: Sizes, titles: tuple[str, str]
+) -> Panel:
     """Draw allocations outside pools, stacked as closely as possible."""
     length = len(region.body)
     chains: dict[Life, list[Slice]] = {}
@@ -397,10 +406,10 @@ def _allocations(region: Region, liveness: Liveness, sizes: Sizes, title: str) -
     plan = assign_offsets(spans, 1)
     pairs = zip(chains.values(), plan.offsets, strict=True)
     placed = tuple(replace(box, offset=offset) for boxes, offset in pairs for box in boxes)
-    return _Panel(title, plan.height, length, plan.lower_bound, placed)
+    return Panel(*titles, plan.height, length, plan.lower_bound, placed)
 
 
-def _drawn(panel: _Panel, top: int) -> list[str]:
+def _drawn(panel: Panel, top: int) -> list[str]:
     across, up = _WIDTH / max(panel.length, 1), _HEIGHT / max(panel.nbytes, 1)
     floor = top + _HEIGHT
     title = escape(f"{panel.title}: {panel.nbytes:,} bytes, {len(panel.boxes)} buffers")

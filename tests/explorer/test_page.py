@@ -1,0 +1,301 @@
+"""The page in a real browser: it opens, links, searches, marks, and no name in it is code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+import wrapper_ir as wir
+from tests.explorer.samples import sample
+from wrapper_ir.explorer import add_difference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One browser for all tests. Without one they are skipped, but fail where ``CI`` is set."""
+    program = next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        reason = "there is no Chromium; Debian's package is 'chromium'"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with sync_api.sync_playwright() as engine:
+        made = engine.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+    """Return a function that opens a page; afterwards, nothing may have gone wrong in any."""
+    complaints: list[str] = []
+    pages: list[Page] = []
+
+    def show(made: wir.explorer.Page, address: str = "", **options: object) -> Page:
+        file = made.save(tmp_path / f"page{len(pages)}.html")
+        options.setdefault("viewport", {"width": 1440, "height": 900})
+        page = browser.new_page(**options)  # type: ignore[arg-type]
+        pages.append(page)
+        page.set_default_timeout(15_000)
+        page.on("console", lambda each: complaints.append(each.text))
+        page.on("pageerror", lambda each: complaints.append(str(each)))
+        page.on("dialog", lambda each: complaints.append(f"dialog: {each.message}"))
+        page.on("request", lambda each: each.url.startswith("file:") or complaints.append(each.url))
+        page.goto(f"{file.as_uri()}{address}")
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    yield show
+    for page in pages:
+        page.close()
+    assert complaints == []
+
+
+def marked(page: Page, pane: str) -> list[str]:
+    """Return the texts of marked rows in sight, without their numbers, when they have settled."""
+    page.wait_for_selector(f"{pane} .row.marked")
+    rows = page.query_selector_all(f"{pane} .row.marked")
+    return [
+        re.sub(r"^\s*\d*\s*[\u2022+~>\u2212]?\s*", "", row.text_content() or "") for row in rows
+    ]
+
+
+def row(page: Page, pane: str, text: str) -> None:
+    """Click a row of a pane by a part of its text."""
+    page.locator(f"{pane} .row", has_text=text).first.click(position={"x": 3, "y": 8})
+
+
+def test_a_line_of_the_source_marks_what_belongs_to_it(
+    opened: Callable[..., Page], tmp_path: Path
+) -> None:
+    page = opened(wir.explore(sample(tmp_path)))
+    row(page, "#left", "h = x @ w")
+    assert marked(page, "#left") == ["h = x @ w  # the product"]
+    lines = marked(page, "#middle")
+    assert [line.split("(")[0] for line in lines] == [
+        "%h = allocate : f32[16, 16] @cpu",
+        "aten::mm.out",
+    ]
+    assert any("aten_mm_out(" in text for text in marked(page, "#right"))
+    for tab in ("C++", "FX"):
+        page.get_by_role("tab", name=tab, exact=True).click()
+        assert any("mm" in text for text in marked(page, "#right"))
+    page.get_by_role("tab", name="ATen graph").click()
+    assert [text.split()[0] for text in marked(page, "#left")] == ["%mm"]
+    row(page, "#left", "%relu")
+    assert [text.split("(")[0] for text in marked(page, "#middle")] == ["call @relu"]
+    page.get_by_role("tab", name="Kernels").click()
+    assert marked(page, "#right")[0].startswith("@relu")
+    assert "net" in (page.text_content("#below") or "")
+
+
+def test_a_line_has_an_address_and_back_goes_back(
+    opened: Callable[..., Page], tmp_path: Path
+) -> None:
+    page = opened(wir.explore(sample(tmp_path), targets=["python"]), "#body[8]")
+    (first,) = marked(page, "#middle")
+    row(page, "#middle", "call @relu")
+    assert marked(page, "#middle")[0].startswith("call @relu")
+    assert page.url.endswith("#body[8]") == first.startswith("call @relu")
+    page.locator("#middle .t-buffer", has_text="%big").first.click()
+    assert page.evaluate("location.hash") == "#buffer=big"
+    assert all("%big" in text for text in marked(page, "#middle"))
+    page.go_back()
+    page.wait_for_function("document.querySelectorAll('#middle .row.marked').length === 1")
+
+
+def test_from_a_wrong_number_to_the_source_in_few_clicks(
+    opened: Callable[..., Page], tmp_path: Path
+) -> None:
+    made = wir.explore(sample(tmp_path), targets=["python"])
+    (view,) = made.document.programs
+    add_difference(view, "0004 aten::sigmoid.out", "gate", "3 of 256 elements differ")
+    page = opened(made)  # a first difference is on the first screen
+    page.locator("#below button.link").first.click()
+    assert marked(page, "#left") == ["return big.sum(0) + torch.sigmoid(h)"]
+    assert [text.split("(")[0] for text in marked(page, "#middle")] == ["aten::sigmoid.out"]
+
+    page = opened(wir.explore(sample(tmp_path), targets=["python"]))  # from a wrong result
+    page.get_by_role("table", name="Buffers").first.get_by_role(
+        "button", name="body["
+    ).first.click()
+    assert marked(page, "#left") == ["return big.sum(0) + torch.sigmoid(h)"]
+
+
+def test_from_the_peak_to_the_buffers_that_make_it_in_two_clicks(
+    opened: Callable[..., Page], tmp_path: Path
+) -> None:
+    page = opened(wir.explore(sample(tmp_path), targets=["python"]))
+    page.get_by_role("button", name="peak").click()
+    held = page.get_by_role("table", name="Held at the peak")
+    assert [text.split("6")[0] for text in held.inner_text().split()[:1]] == ["%big"]
+    assert len(held.get_by_role("row").all()) >= 2
+    held.get_by_role("button", name="%big").click()
+    assert all("%big" in text for text in marked(page, "#middle"))
+    assert marked(page, "#left")[0].startswith("big = h.expand")
+    plans = page.get_by_role("table", name="Plans")
+    assert [cell.inner_text()[:4] for cell in plans.get_by_role("button").all()] == [
+        "reus",
+        "none",
+        "pool",
+        "pool",
+    ]
+    page.get_by_role("button", name="side by side").click()
+    assert page.locator("#below canvas").count() == 4
+    canvas = page.locator("#below canvas").first
+    drawn = canvas.evaluate(
+        "c => new Set(c.getContext('2d').getImageData(0, 0, c.width, c.height).data).size"
+    )
+    assert drawn > 20
+
+
+def test_search_finds_everywhere(opened: Callable[..., Page], tmp_path: Path) -> None:
+    page = opened(wir.explore(sample(tmp_path), targets=["python"]))
+    page.keyboard.press("/")
+    page.keyboard.type("sigmoid")
+    page.wait_for_selector("#hits .pane")
+    panes = {each.inner_text() for each in page.locator("#hits .pane").all()}
+    assert {"lines", "source", "graph", "python"} <= panes
+    page.locator("#hits li", has_text="aten::sigmoid.out(%h").first.click()
+    assert [text.split("(")[0] for text in marked(page, "#middle")] == ["aten::sigmoid.out"]
+    page.fill("#search", "no such thing")
+    page.wait_for_selector("#hits >> text=nothing found")
+
+
+def test_keys_and_help(opened: Callable[..., Page], tmp_path: Path) -> None:
+    page = opened(wir.explore(sample(tmp_path), targets=["python"]), color_scheme="dark")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    assert page.evaluate("location.hash") == "#body[1]"
+    page.keyboard.press("3")
+    page.wait_for_selector("#below canvas")
+    page.keyboard.press("?")
+    page.wait_for_selector("dialog[open]")
+    listed = page.locator("dialog[open] kbd").all_inner_texts()
+    assert {"/", "j, k", "?"} <= set(listed)
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog:not([open])", state="attached")
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.keyboard.press("t")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != dark
+    page.focus("#middle .list")
+    page.keyboard.press("End")
+    page.wait_for_selector("#middle .row >> text=return %y")
+
+
+def test_names_are_never_code(opened: Callable[..., Page], tmp_path: Path) -> None:
+    evil = "</script><img src=x onerror=alert(1)>\u2028\u202e'\"&<!--<script>\ud800"
+    program = sample(tmp_path)
+    frame = wir.Frame(evil, 1, evil, evil)
+    origin = wir.Origin((evil,), (evil,), (frame,), evil)
+    body = (*(wir.lines.Comment(evil, origin=0) for _ in range(2)), *program.body)
+    constants = {name: wir.Constant(evil) for name in program.constants}
+    hostile = program.replace(
+        body=body, origins=(origin, *program.origins), constants=wir.FrozenMap(constants)
+    )
+    made = wir.explore(hostile)
+    view = made.document.programs[0]
+    view.name = view.buffers.name[0] = view.kernels[0].name = evil
+    view.findings.append(wir.explorer.document.Finding("values", 0, evil))
+    page = opened(made)
+    data, _, _ = made.html.rpartition("<script>")
+    assert evil[:20] not in made.html
+    assert data.count("</script>") == data.count("<script type=")
+    page.locator("#below button.link").first.click()
+    assert page.title().startswith("</script>")
+    for tab in (
+        "ATen graph",
+        "Source",
+        "C++",
+        "Kernels",
+        "Details",
+        "Memory",
+        "Timeline",
+        "Findings",
+    ):
+        page.get_by_role("tab", name=tab).click()
+    page.fill("#search", "onerror")
+    page.wait_for_selector("#hits li .code")
+    assert page.locator("img").count() == 0
+
+
+def test_two_programs_and_how_they_differ(opened: Callable[..., Page], tmp_path: Path) -> None:
+    before = sample(tmp_path)
+    text = wir.print_program(before, origins=True)
+    text = text.replace("%w, out=out %h)", "%w, out=out %h)\n  // new")
+    after = wir.parse(
+        text.replace("64, 16, 16]", "32, 16, 16]").replace("aten::sigmoid", "aten::tanh")
+    )
+    made = wir.explore(before, after, targets=["python"])
+    page = opened(made)
+    assert page.get_by_role("tab", name="Changes").get_attribute("aria-selected") == "true"
+    kinds = set(page.locator("#below .changes td:first-child").all_inner_texts())
+    assert {"added", "changed"} <= kinds
+    assert page.locator("#middle .row.added").count() > 0
+    page.locator("#below tr.changed button.link").first.click()
+    assert marked(page, "#middle")
+    page.get_by_role("button", name="before", exact=True).click()
+    page.wait_for_selector("#middle .row >> text=f32[64, 16, 16]")
+    page.keyboard.press("b")
+    page.wait_for_selector("#middle .row >> text=f32[32, 16, 16]")
+    page = opened(made, "#before:body[8]")
+    assert page.locator(".sides button[aria-pressed=true]").inner_text() == "before"
+
+
+def test_notebooks_show_it_apart_from_themselves(browser: Browser, tmp_path: Path) -> None:
+    text = wir.explore(sample(tmp_path), targets=["python"])._repr_html_()
+    page = browser.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda each: complaints.append(each.text))
+    page.set_content(f"<p>a cell</p>{text}")
+    frame = page.frame_locator("iframe")
+    frame.locator("#middle .row", has_text="call @relu").click()
+    assert frame.locator("#middle .row.marked").count() == 1
+    page.close()
+    assert complaints == []
+
+
+def test_every_row_is_in_reach_of_a_screen_reader(
+    opened: Callable[..., Page], tmp_path: Path
+) -> None:
+    page = opened(
+        wir.explore(sample(tmp_path), targets=["python"]), viewport={"width": 1100, "height": 700}
+    )
+    names = page.get_by_role("listbox").evaluate_all(
+        "all => all.map(e => e.getAttribute('aria-label'))"
+    )
+    assert names == ["Source model.py", "Lines of the program", "Text for python"]
+    option = page.locator("[role=option]").first
+    assert int(option.get_attribute("aria-setsize") or 0) > 5
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    unnamed = page.locator("button, select, input").evaluate_all(
+        "all => all.filter(e => !(e.textContent.trim() || e.ariaLabel)).length"
+    )
+    assert unnamed == 0
+    row(page, "#middle", "call @relu")
+    active = page.locator("#middle .list").get_attribute("aria-activedescendant")
+    assert page.locator(f'[id="{active}"]').get_attribute("aria-selected") == "true"
+
+
+def test_the_page_shows_what_json_says(opened: Callable[..., Page], tmp_path: Path) -> None:
+    made = wir.explore(sample(tmp_path), targets=["python"])
+    (view,) = json.loads(made.to_json())["programs"]
+    page = opened(made)
+    page.focus("#middle .list")
+    shown = "\n".join(page.locator("#middle .row").all_text_contents())
+    for text in view["text"]["rows"][:10]:
+        assert text in shown
