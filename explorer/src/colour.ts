@@ -42,6 +42,16 @@ export function tokens(row: string, language: Language): Token[] {
   return found;
 }
 
+/** For Python, whether each row begins inside of a string of several rows. */
+export function quoted(rows: string[], language: Language): boolean[] {
+  let inside = false;
+  return rows.map((row) => {
+    const before = inside;
+    if (language === "python" && row.split('"""').length % 2 === 0) inside = !inside;
+    return before || inside;
+  });
+}
+
 /** The name that a token stands for: `%"a b"` is `a b`. */
 export function nameOf(text: string): string {
   const name = text.slice(1);

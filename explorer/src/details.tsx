@@ -2,7 +2,7 @@
 
 import { Change, Field, fileName, grouped, human, Program } from "./data";
 import { Coloured, Empty } from "./panes";
-import { Changes, changes, choice, chooseBuffer, chooseLines, program, side, turn } from "./state";
+import { Changes, changes, choice, chooseBuffer, chooseLines, program, show, side, turn } from "./state";
 
 function Buffer({ n }: { n: number }) {
   return <button class="link t-buffer" onClick={() => chooseBuffer(n, "details")}>%{program.value.view.buffers.name[n]}</button>;
@@ -148,6 +148,13 @@ function goTo(change: Change) {
   if (line !== undefined) chooseLines([line], "changes");
 }
 
+function goToKernel(change: Change) {
+  turn(change.after ? 1 : 0);
+  const { callee } = program.value.view.lines, name = change.after || change.before;
+  show("right", "kernels");
+  chooseLines(callee.flatMap((each, n) => (each === name ? [n] : [])), "changes");
+}
+
 const pair = (a: string, b: string) => (a && b && a !== b ? `${a} → ${b}` : b || a);
 
 export function ChangesPane({ found }: { found: Changes }) {
@@ -155,7 +162,7 @@ export function ChangesPane({ found }: { found: Changes }) {
   if (!all.length && !diff.kernels.length && !diff.items.length) return <Empty>The programs are the same.</Empty>;
   return <div class="details"><table class="changes" aria-label="Changes"><tbody>
     {diff.kernels.map((each) => (
-      <tr class={each.kind}><td>{each.kind}</td><td class="code t-kernel">@{pair(each.before, each.after)}</td><td>
+      <tr class={each.kind}><td>{each.kind}</td><td><button class="link t-kernel" onClick={() => goToKernel(each)}>@{pair(each.before, each.after)}</button></td><td>
         <Fields fields={each.fields} />
         {(each.code ?? []).slice(0, 20).map((code) => <pre>{code.removed.slice(0, 20).map((row) => <del>{row}{"\n"}</del>)}{code.added.slice(0, 20).map((row) => <ins>{row}{"\n"}</ins>)}</pre>)}
       </td></tr>))}

@@ -11,9 +11,9 @@ const GAP = 16, AXIS = 18;
 interface Place { panel: Panel; top: number; height: number }
 
 /** Stacks panels, each as high as it has bytes, but so that none vanishes. */
-function placed(panels: Panel[], height: number, scale: number): Place[] {
+function placed(panels: Panel[], height: number): Place[] {
   const room = height - AXIS - GAP * panels.length;
-  const total = Math.max(scale, panels.reduce((n, each) => n + each.bytes, 0), 1);
+  const total = Math.max(panels.reduce((n, each) => n + each.bytes, 0), 1);
   const high = panels.map((each) => Math.max((each.bytes / total) * room, 14));
   const fit = Math.min(1, room / high.reduce((a, b) => a + b, 0));
   let top = 0;
@@ -94,21 +94,21 @@ export function drawTimes(c: CanvasRenderingContext2D, x: ReturnType<typeof impo
 
 const positionOf = (path: string) => Number(/^body\[(\d+)\]/.exec(path)?.[1] ?? -1);
 
-function drawingOf(plan: Plan, region: string, p: Program, marked: Set<string>, now: number, scale: number): Drawing {
+function drawingOf(plan: Plan, region: string, p: Program, marked: Set<string>, now: number): Drawing {
   const panels = plan.panels.filter((each) => each.region === region);
   const peak = region ? -1 : positionOf(plan.peak_at);
   return {
     length: Math.max(1, ...panels.map((each) => each.length)),
     draw(c, x, height, ink) {
       c.font = "11px system-ui, sans-serif";
-      for (const place of placed(panels, height, scale)) drawPanel(c, place, x, ink, marked);
+      for (const place of placed(panels, height)) drawPanel(c, place, x, ink, marked);
       const times = [{ position: peak, name: "peak" }];
       drawTimes(c, x, height, ink, now >= 0 && now !== peak ? [...times, { position: now, name: "" }] : times);
     },
     hit(px, py, x, height): Hit | null {
       if (px < LEFT) return null;
       const at = x.invert(px);
-      for (const { panel, top, height: high } of placed(panels, height, scale)) {
+      for (const { panel, top, height: high } of placed(panels, height)) {
         if (py < top || py > top + high) continue;
         const address = ((top + high - py) / high) * panel.bytes, slack = panel.bytes / Math.max(high, 1);
         let best = -1;
@@ -140,10 +140,9 @@ export function MemoryPane({ plans, theme }: { plans: Plan[]; theme: string }) {
     return new Set(name.filter((_, n) => owners.has(storage[n])));
   }, [value, p]);
   const now = plan.shown ? p.position.get(value.first) ?? -1 : -1;
-  const scale = beside ? Math.max(...plans.map((each) => sum(each.panels.filter((e) => !e.region)))) : 0;
   const drawings = useMemo(() => (beside ? plans : [plan]).map((each) =>
-    ({ plan: each, drawing: drawingOf(each, beside ? "" : region, p, marked, each.shown ? now : -1, scale) })),
-    [plan, plans, beside, region, p, marked, now, scale]);
+    ({ plan: each, drawing: drawingOf(each, beside ? "" : region, p, marked, each.shown ? now : -1) })),
+    [plan, plans, beside, region, p, marked, now]);
   const regions = [...new Set(plan.panels.map((each) => each.region))];
   if (!plans.some((each) => each.panels.length)) return <Empty>The program allocates nothing.</Empty>;
   const most = Math.max(1, ...plans.map((each) => each.unplanned_peak_bytes), ...plans.map((each) => each.peak_bytes));
@@ -198,5 +197,3 @@ export function MemoryPane({ plans, theme }: { plans: Plan[]; theme: string }) {
     </div>
   );
 }
-
-const sum = (panels: Panel[]) => panels.reduce((n, each) => n + each.bytes, 0);

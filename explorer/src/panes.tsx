@@ -2,7 +2,7 @@
 // belong to the lines that are chosen, and which lines a row of its own stands for.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { Language, languageOf, nameOf, tokens } from "./colour";
+import { Language, languageOf, nameOf, quoted, tokens } from "./colour";
 import { Change, fileName, Kernel, Program, SourceFile, Target } from "./data";
 import { List, longest } from "./list";
 import { changes, choice, chooseBuffer, chooseLines, jump, program, removedBefore, side, programs } from "./state";
@@ -18,7 +18,8 @@ export function useLater<T>(found: Promise<T>): T | null {
   return value && value.of === found ? value.value : null;
 }
 
-export function Coloured({ row, language }: { row: string; language: Language }) {
+export function Coloured({ row, language, inside }: { row: string; language: Language; inside?: boolean }) {
+  if (inside) return <span class="t-string">{row}</span>;
   return <>{tokens(row, language).map((each) =>
     each.kind ? <span class={`t-${each.kind}`}>{each.text}</span> : each.text)}</>;
 }
@@ -113,6 +114,7 @@ function MappedText({ name, language, rows, lines }:
   }, rows);
   const [active, setActive] = useState(-1);
   const width = useMemo(() => longest(rows), [rows]);
+  const inside = useMemo(() => quoted(rows, language), [rows]);
   return (
     <List label={`Text for ${name}`} count={rows.length} width={width + 8} goal={goal} active={active}
       choose={(row) => { setActive(row); if (lines[row] >= 0) chooseLines([lines[row]], pane); }}
@@ -123,7 +125,7 @@ function MappedText({ name, language, rows, lines }:
       }}
       render={(row) => <>
         <span class="gutter">{row + 1}</span>
-        <Coloured row={rows[row]} language={language} />
+        <Coloured row={rows[row]} language={language} inside={inside[row]} />
       </>} />
   );
 }
@@ -153,11 +155,7 @@ export function KernelsPane({ kernels }: { kernels: Kernel[] }) {
   return (
     <List label="Kernels" count={made.rows.length} width={made.width} goal={goal}
       active={own >= 0 ? made.heads[own] : -1}
-      choose={(row) => {
-        const lines = made.calls[made.rows[row].kernel];
-        const calls = lines.filter((line) => p.view.lines.kind[line] !== "declares");
-        chooseLines(lines, "kernels", calls[0] ?? lines[0]);
-      }}
+      choose={(row) => chooseLines(made.calls[made.rows[row].kernel], "kernels")}
       classOf={(row) => {
         const { kernel, text } = made.rows[row];
         const kind = changes.value?.kernels[side.value].get(kernels[kernel].name)?.kind ?? "";
@@ -204,6 +202,7 @@ export function SourcePane({ files }: { files: SourceFile[] }) {
   }, number);
   const to = jump.value?.pane === `source-${number}` ? { row: jump.value.row } : goal;
   const width = useMemo(() => longest(file?.rows ?? []), [file]);
+  const inside = useMemo(() => quoted(file?.whole ? file.rows : [], "python"), [file]);
   if (!file) return <Empty>The program does not say where in a model its lines come from.</Empty>;
   const first = own >= 0 && frames.file[own] === number ? frames.line[own] : -1;
   return <>
@@ -217,8 +216,7 @@ export function SourcePane({ files }: { files: SourceFile[] }) {
       active={first >= 0 ? rowAt(first) : -1}
       choose={(row) => {
         const found = p.linesAt(number, file.numbers[row]);
-        const work = found.find((line) => ["kernel", "op", "collective"].includes(lines.kind[line]));
-        if (found.length) chooseLines(found, "source", work ?? found[0]);
+        if (found.length) chooseLines(found, "source");
       }}
       classOf={(row) => {
         const at = file.numbers[row];
@@ -227,7 +225,7 @@ export function SourcePane({ files }: { files: SourceFile[] }) {
       }}
       render={(row) => <>
         <span class="gutter">{file.numbers[row]}</span>
-        <Coloured row={file.rows[row]} language="python" />
+        <Coloured row={file.rows[row]} language="python" inside={inside[row]} />
       </>} />
   </>;
 }

@@ -76,8 +76,12 @@ function remember(hash: string) {
   try { if (hash !== location.hash) history.pushState(null, "", hash); } catch { /* as it was */ }
 }
 
-export function chooseLines(lines: number[], from: string, first = lines[0] ?? -1, keep = false) {
-  const { defines, reads, writes, ends } = program.value.view.lines;
+const WORK = new Set(["kernel", "op", "collective"]);
+
+/** Chooses lines. Shown first is the given one, else the first that calls something. */
+export function chooseLines(lines: number[], from: string, given = -1, keep = false) {
+  const { defines, reads, writes, ends, kind } = program.value.view.lines;
+  const first = given >= 0 ? given : lines.find((n) => WORK.has(kind[n])) ?? lines[0] ?? -1;
   const near = [first].filter((n) => n >= 0)
     .flatMap((n) => [...defines[n], ...reads[n], ...writes[n], ...ends[n]]);
   choice.value = { lines: new Set(lines), buffers: new Set(near), first, buffer: -1, from };

@@ -38,7 +38,7 @@ function drawingOf(p: Program, held: number[], chosen: Set<number>, now: number)
       const paint = (from: number, to: number, lane: number, name: string, own: boolean, faint = false) => {
         const { top, high } = box(lane, height), left = x(from), w = Math.max(x(to) - left - 0.5, 1);
         if (left > ink.right || left + w < LEFT) return;
-        c.fillStyle = faint ? ink.line : `hsl(${hue(name)} ${ink.dark ? "45% 46%" : "60% 68%"})`;
+        c.fillStyle = faint ? ink.line : `hsl(${hue(name)} ${ink.dark ? "42% 36%" : "60% 68%"})`;
         c.fillRect(left, top, w, high);
         if (own) { c.strokeStyle = ink.mark; c.lineWidth = 2; c.strokeRect(left, top, w, high); c.lineWidth = 1; }
         if (w > 7 * 4) {

@@ -160,19 +160,22 @@ def test_logs_have_as_much_as_stock_s(who: str) -> None:
 @pytest.mark.parametrize("who", WAYS_OF_OURS)
 def test_traces_have_ours_beside_stock_s(who: str) -> None:
     stock, ours = set(seen("stock").traced), set(seen(who).traced)
-    assert ours - stock == {f"wrapper_ir_{part}" for part in ("program", "plan", "diff")}
+    assert ours - stock == {
+        f"wrapper_ir_{part}" for part in ("program", "plan", "diff", "explorer.html")
+    }
     # Names of files and of stacks are traced once in a process, and metrics when they are due.
     assert stock - ours <= {"str", "stack", "compilation_metrics_runtime"}
     program, plan = (seen(who).traced[f"wrapper_ir_{part}"] for part in ("program", "plan"))
     assert program == str(wir.parse(seen(who).files["program.wir"]))
     assert wir.parse(plan) != wir.parse(program)
     assert "logical -> planned" in seen(who).traced["wrapper_ir_diff"]
+    assert seen(who).traced["wrapper_ir_explorer.html"].startswith("<!doctype html>")
 
 
 @pytest.mark.parametrize("who", WAYS_OF_OURS)
 def test_debug_files_have_ours_beside_stock_s(who: str) -> None:
     stock, ours = seen("stock").files, seen(who).files
-    assert ours.keys() - stock == {"program.wir", "plan.wir", "plan.diff"}
+    assert ours.keys() - stock == {"program.wir", "plan.wir", "plan.diff", "explorer.html"}
     assert not stock.keys() - ours
     program, plan = wir.parse(ours["program.wir"]), wir.parse(ours["plan.wir"])
     assert wir.prepare(program, "cpp" if who == "cpp" else "python") == plan

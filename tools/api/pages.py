@@ -53,6 +53,7 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "devices": ("Devices", ("devices",)),
     "frontends": ("Front ends", ("frontends.inductor", "frontends.aten")),
     "debugging": ("Debugging", ("debug_printer", "debugging", "runtime.probes")),
+    "explorer": ("Explorer", ("explorer",)),
     "interpreter": ("Interpreter", ("interpreter",)),
     "testing": (
         "Testing",

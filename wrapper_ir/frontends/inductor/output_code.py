@@ -69,7 +69,7 @@ def artifact_of(
     from wrapper_ir.api import emitted
     from wrapper_ir.passes.printer import make_printer
 
-    show = partial(_show, program) if shows else None
+    show = partial(_show, program, settings.emitter) if shows else None
     printer = make_printer(settings.debug, settings.debug_filter, poison=settings.debug_poison)
     emitter = make_emitter(settings.emitter, dict(settings.emitter_options))
     return emitted(program, emitter, printer, strategy=settings.strategy, show=show)
@@ -106,8 +106,8 @@ def _stand_in(program: Program, settings: Settings, emitter: str) -> ModuleText 
     return made.as_module() if isinstance(made, HasModule) else None
 
 
-def _show(program: Program, planned: Program) -> None:
-    """Write a program, what is rendered of it and their difference to torch's compilation logs.
+def _show(program: Program, emitter: str, planned: Program) -> None:
+    """Write a program, what is rendered of it, their difference and a page to torch's logs.
 
     They become artifacts of a ``TORCH_TRACE``, and files of ``TORCH_COMPILE_DEBUG=1`` next to
     Inductor's; the files include the origins of lines.
@@ -118,8 +118,13 @@ def _show(program: Program, planned: Program) -> None:
 
         return str(diff(program, planned))
 
+    def page() -> str:
+        from wrapper_ir.explorer import explore
+
+        return explore(planned, targets=(emitter,)).html
+
     texts = {"program": program.__str__, "plan": planned.__str__, "diff": changes}
-    for name, text in texts.items():
+    for name, text in (texts | {"explorer.html": page}).items():
         metadata = {"name": f"wrapper_ir_{name}", "encoding": "string"}
         trace_structured("artifact", metadata.copy, payload_fn=text)
     if getattr(V.debug, "_path", None):
@@ -129,6 +134,7 @@ def _show(program: Program, planned: Program) -> None:
             "program.wir": print_program(program, origins=True),
             "plan.wir": print_program(planned, origins=True),
             "plan.diff": changes(),
+            "explorer.html": page(),
         }
         for file, content in files.items():
             with V.debug.fopen(file, encoding="utf-8") as target:
