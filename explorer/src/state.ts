@@ -133,6 +133,7 @@ export function follow() {
 /** Goes to the next or the previous line of the program. */
 export function step(by: number) {
   const count = program.value.view.lines.path.length;
+  if (!count) return;
   const now = choice.value.first;
   const to = now < 0 ? 0 : Math.min(Math.max(now + by, 0), count - 1);
   chooseLines([to], "keys");

@@ -12,6 +12,7 @@ import pytest
 
 import wrapper_ir as wir
 from tests.explorer.samples import sample
+from tests.pages import ROOT
 from wrapper_ir.explorer import add_difference
 
 if TYPE_CHECKING:
@@ -254,6 +255,20 @@ def test_two_programs_and_how_they_differ(opened: Callable[..., Page], tmp_path:
     page.wait_for_selector("#middle .row >> text=f32[32, 16, 16]")
     page = opened(made, "#before:body[8]")
     assert page.locator(".sides button[aria-pressed=true]").inner_text() == "before"
+
+
+@pytest.mark.parametrize("name", ["empty", "while_in_cond", "not_cpu/streams", "not_cpu/triton"])
+def test_programs_of_all_kinds_open(opened: Callable[..., Page], name: str) -> None:
+    text = (ROOT / "tests" / "programs" / f"{name}.wir").read_text(encoding="utf-8")
+    page = opened(wir.explore(wir.parse(text)))
+    page.wait_for_selector("#right .tabs button")
+    for _ in range(5):
+        page.keyboard.press("j")
+    for tab in page.get_by_role("tab").all():
+        tab.click()
+    page.keyboard.press("2")
+    for held in page.locator("table.held button").all()[:1]:
+        held.click()
 
 
 def test_notebooks_show_it_apart_from_themselves(browser: Browser, tmp_path: Path) -> None:
