@@ -158,6 +158,7 @@ bench: setup ## every benchmark, each bound beside what was found (about half an
 	$(BIN)/python benchmarks/planner.py
 	$(BIN)/python benchmarks/probes.py
 	$(BIN)/python benchmarks/diff.py
+	$(BIN)/python -m benchmarks.explorer
 	$(BIN)/python benchmarks/aot_scale.py
 	$(BIN)/python -m benchmarks.aot
 	$(BIN)/python -m benchmarks.loading

@@ -65,7 +65,9 @@ def measure(length: int, targets: list[str]) -> dict[str, float]:
     }
     found["page MB"] = len(text) / 1e6
     names = ("chromium", "chromium-browser", "google-chrome")
-    browser = next(filter(None, map(shutil.which, names)))
+    browser = next(filter(None, map(shutil.which, names)), None)
+    if browser is None:
+        sys.exit("there is no Chromium; Debian's package is 'chromium'")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as engine:
         file = made.save(Path(folder) / "page.html")
         chromium = engine.chromium.launch(executable_path=browser, args=["--no-sandbox"])

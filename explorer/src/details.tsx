@@ -74,9 +74,8 @@ function LineDetails({ line }: { line: number }) {
     <div class="columns">
       <div><Origin line={line} />
         <p class="quiet">{lines.kind[line]}{lines.stream[line] >= 0 && ` on ${streams[lines.stream[line] + 1]}`}</p></div>
-      {rows.length > 0 && <BufferTable rows={rows} />}
+      <div>{rows.length > 0 && <BufferTable rows={rows} />}<Recorded line={line} /></div>
     </div>
-    <Recorded line={line} />
   </>;
 }
 

@@ -166,7 +166,7 @@ function App() {
       <span class="chip">{grouped(view.figures.lines ?? 0)} lines</span>
       <span class="chip">{grouped((view.figures.calls ?? 0) + (view.figures.ops ?? 0))} calls</span>
       <button class="chip" title="What lives at the peak" onClick={() => show("below", "memory")}>peak {human(view.figures.peak_bytes ?? 0)}</button>
-      {view.findings.length > 0 && <button class="chip warn" onClick={() => show("below", "findings")}>{view.findings.length} findings</button>}
+      {view.findings.length > 0 && <button class="chip warn" onClick={() => show("below", "findings")}>{view.findings.length} finding{view.findings.length > 1 && "s"}</button>}
       {two && <div class="sides" role="group" aria-label="Program shown">
         {["before", "after"].map((words, n) => <button aria-pressed={side.value === n} onClick={() => turn(n)}>{words}</button>)}</div>}
       <Search />

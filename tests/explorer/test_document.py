@@ -127,6 +127,25 @@ def test_runs_and_differences_become_findings(tmp_path: Path) -> None:
             shown(program, targets=[], run=record)
 
 
+def test_a_graph_and_what_could_not_be_shown_of_it() -> None:
+    import torch
+
+    with wir.record() as programs:
+        torch.compile(lambda x, y: (x @ y).t() @ y, backend="wrapper_ir")(
+            torch.ones(8, 8), torch.ones(8, 8)
+        )
+    (program,), (graph,) = programs, programs.graphs
+    found = wir.validate(program, graph)
+    view = shown(program, targets=[], graph=graph, validation=found)
+    assert view.nodes.name == [node.name for node in graph.graph.nodes]
+    mm = next(n for n, text in enumerate(view.nodes.text) if "mm" in text)
+    lines = [
+        n for n, row in enumerate(view.lines.origin) if row >= 0 and mm in view.origins.nodes[row]
+    ]
+    assert any(view.lines.kind[line] == "op" for line in lines)
+    assert len(view.findings) == len(found.faults) + len(found.not_shown)
+
+
 def test_the_same_program_gives_the_same_page(tmp_path: Path) -> None:
     program = sample(tmp_path)
     assert wir.explore(program).html == wir.explore(program).html
@@ -166,7 +185,13 @@ def test_the_command_writes_what_is_asked_for_whole_or_not_at_all(tmp_path: Path
     assert done.exit_code == 0, done.output
     other = tmp_path / "notes.txt"
     other.write_text("mine")
-    for words in (["-o", other], [], ["-o", page, "--target", "none"], ["-o", file]):
+    for words in (
+        ["-o", other],
+        [],
+        ["-o", page, "--target", "none"],
+        ["-o", "-", "--json"],
+        ["-o", file],
+    ):
         assert run(main, ["explore", str(file), *map(str, words)]).exit_code == 2
     assert other.read_text() == "mine"
 

@@ -33,8 +33,9 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with sync_api.sync_playwright() as engine:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as engine:
         made = engine.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield made
         made.close()

@@ -77,6 +77,8 @@ def explore(  # noqa: PLR0913 - one parameter per option
         raise click.UsageError("nothing to do: give -o, --json, --perfetto or --memory-viz")
     if file == other == io.STREAM:
         raise click.UsageError("standard input holds one program, not two")
+    if [output, perfetto, memory_viz].count(io.STREAM) + as_json > 1:
+        raise click.UsageError("standard output takes one of them")
     kinds = {output: PAGE, perfetto: _TRACE, memory_viz: _SNAPSHOT}
     for path, kind in kinds.items():
         io.check_output(path, kind)
