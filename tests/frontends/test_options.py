@@ -65,6 +65,7 @@ def test_an_unknown_option_is_refused_by_name_with_the_list() -> None:
     names += ", cuda_graph_limit, cuda_graph_results"
     names += ", debug, debug_filter, debug_poison, emitter, mode, on_breach"
     names += ", on_unsupported, origins, out, profile, scratch_bytes, strategy, validate"
+    names += ", verify_ranks, verify_ranks_seconds"
     assert names in text
     assert "did you mean 'emitter'?" in text
 

@@ -91,6 +91,21 @@ VALIDATE: Final = Option(
     variable="WRAPPER_IR_VALIDATE",
 )
 
+VERIFY_RANKS: Final = Option(
+    *("verify_ranks", str, "off"),
+    "whether ranks compare their programs with collectives before they first call them: not at all,"
+    " with a warning for what differs, or with an error",
+    choices=("off", "warn", "error"),
+    variable="WRAPPER_IR_VERIFY_RANKS",
+)
+
+VERIFY_RANKS_SECONDS: Final = Option(
+    *("verify_ranks_seconds", int, 300, "how long ranks then wait for each other"),
+    least=1,
+    expected="a number of seconds",
+    variable="WRAPPER_IR_VERIFY_RANKS_SECONDS",
+)
+
 BUILD: Final = Option(
     *("build", str, "background"),
     "when the library of a program in C++ is built: beside the first calls, which emitted Python"

@@ -272,3 +272,15 @@ def loops_of_gpus() -> tuple[str, ...]:
     """
     names = ("loop_ordering_after_fusion", "loop_reindexing_after_fusion")
     return tuple(name for name in names if hasattr(inductor_config, name))
+
+
+def process_group(name: str) -> Any:
+    """Return the process group of a name."""
+    groups: Any = torch.distributed.distributed_c10d
+    return groups._resolve_process_group(name)
+
+
+def default_store() -> Any:
+    """Return the store of the default process group."""
+    groups: Any = torch.distributed.distributed_c10d
+    return groups._get_default_store()

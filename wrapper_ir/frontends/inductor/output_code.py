@@ -19,6 +19,7 @@ import torch
 from wrapper_ir.emitters import HasModule, ModuleText, emitter_class, faults_of, make_emitter
 from wrapper_ir.emitters.artifact import Artifact, TakesLong
 from wrapper_ir.frontends.inductor.compat import V, ValueWithLineMap, trace_structured
+from wrapper_ir.frontends.inductor.meeting import meeting_text
 from wrapper_ir.frontends.inductor.small_sizes import least_sizes
 from wrapper_ir.options.declared import level_name
 from wrapper_ir.runtime.calls import pass_by
@@ -59,7 +60,8 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
     made = made or ModuleText(module_text(prepared, settings), {})
     _share_constants(prepared, made.constants, graph)
     graph.torchbind_constants.update(passing.constants.values())
-    return ValueWithLineMap(made.source + _bypass_text(passing), [])
+    ending = _bypass_text(passing) + meeting_text(program, settings)
+    return ValueWithLineMap(made.source + ending, [])
 
 
 def artifact_of(

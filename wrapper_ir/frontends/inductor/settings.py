@@ -43,6 +43,11 @@ class Settings:
         validate: ``off``, ``warn`` or ``error``: what to do with a program that does something
             else than its graph, as :func:`validate` finds.
             ``WRAPPER_IR_VALIDATE`` sets the default.
+        verify_ranks: ``off``, ``warn`` or ``error``: what to do with programs of several ranks that
+            do not fit together, as :func:`verify_ranks` finds. ``WRAPPER_IR_VERIFY_RANKS`` sets
+            the default.
+        verify_ranks_seconds: How long a rank waits for what the others call.
+            ``WRAPPER_IR_VERIFY_RANKS_SECONDS`` sets the default.
         build: With an emitter whose artifacts take long to build (``cpp``): ``background``, or
             ``wait``: the first call waits for the library. ``WRAPPER_IR_BUILD`` sets the default.
         emitter_options: Options of the emitter itself, as sorted pairs.
@@ -60,6 +65,8 @@ class Settings:
     on_unsupported: str = take.ON_UNSUPPORTED.field()
     on_breach: str = take.ON_BREACH.field()
     validate: str = take.VALIDATE.field()
+    verify_ranks: str = take.VERIFY_RANKS.field()
+    verify_ranks_seconds: int = take.VERIFY_RANKS_SECONDS.field()
     build: str = take.BUILD.field()
     debug: str | int = take.DEBUG.field()
     debug_filter: str = take.DEBUG_FILTER.field()

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Final, get_args
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.verify import rules
-from wrapper_ir.verify.ranks.agreement import compare
+from wrapper_ir.verify.ranks.agreement import compare_group
 from wrapper_ir.verify.ranks.deadlock import Blocking, find_deadlock
 from wrapper_ir.verify.ranks.groups import Groups, GroupsError
-from wrapper_ir.verify.ranks.pairs import compare_messages, compare_rows
 from wrapper_ir.verify.ranks.report import (
     RankProblem,
     RanksDisagreeError,
@@ -26,7 +25,7 @@ from wrapper_ir.verify.ranks.report import (
     Where,
     merged,
 )
-from wrapper_ir.verify.ranks.schedule import Post, by_group, schedule_of
+from wrapper_ir.verify.ranks.schedule import schedule_of
 from wrapper_ir.verify.verifier import check_program
 
 if TYPE_CHECKING:
@@ -69,12 +68,18 @@ def verify_ranks(
     problems = _faulty([faults for _, faults in every])
     if any(each.rule not in _IN_FLIGHT for _, faults in every for each in faults):
         return RanksReport(len(every), 0, problems)
-    return _compared([schedule for schedule, _ in every], problems, groups, blocking)
+    return compare_schedules([schedule for schedule, _ in every], groups, blocking, problems)
 
 
 def settled_groups(programs: Sequence[Program], given: Given | None) -> Groups:
     """Return the members of each group that programs of several ranks use."""
     return Groups([schedule for schedule, _ in _read(programs)], given)
+
+
+def read_schedule(program: Program) -> Schedule:
+    """Return what a program says to other ranks."""
+    ((schedule, _),) = _read([program])
+    return schedule
 
 
 def _read(programs: Sequence[Program]) -> list[tuple[Schedule, tuple[Diagnostic, ...]]]:
@@ -126,12 +131,13 @@ def check_blocking(blocking: object) -> None:
         raise OptionValueError(option="blocking", value=blocking, expected=expected)
 
 
-def _compared(
+def compare_schedules(
     schedules: Sequence[Schedule],
-    problems: tuple[RankProblem, ...],
     given: Given | None,
     blocking: Blocking,
+    problems: tuple[RankProblem, ...] = (),
 ) -> RanksReport:
+    """Compare what ranks say; ``problems`` are those of their programs alone."""
     groups, assumed = Groups(schedules, given), set[str]()
     unknown = (each for rank, s in enumerate(schedules) for each in s.says_unknown(rank))
     not_shown = [*merged(unknown)]
@@ -153,15 +159,4 @@ def _by_groups(
     for group in groups:
         members = groups.members(group)
         among = {rank: schedules[rank] for rank in members}
-        calls, clean = by_group(among, group), True
-        for is_open, problem in compare(group, calls, assumed):
-            clean &= is_open
-            yield is_open, problem
-        if clean:
-            for row in zip(*calls.values(), strict=False):
-                posts = {
-                    r: e.node for r, e in zip(calls, row, strict=True) if isinstance(e.node, Post)
-                }
-                if len(posts) == len(members):
-                    yield from compare_rows(group, members, posts, assumed)
-        yield from compare_messages(group, members, among)
+        yield from compare_group(group, members, among, assumed)

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.verify.ranks.groups import shown
+from wrapper_ir.verify.ranks.pairs import compare_messages, compare_rows
 from wrapper_ir.verify.ranks.report import RankProblem, Where, named_ranks
-from wrapper_ir.verify.ranks.schedule import Heard, Key, Nested
+from wrapper_ir.verify.ranks.schedule import Heard, Key, Nested, Post, by_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import wrapper_ir.lines as ir
     from wrapper_ir.analysis.collectives import Group
+    from wrapper_ir.verify.ranks.schedule import Schedule
 
 Calls: TypeAlias = tuple[Heard, ...]
 
@@ -29,6 +31,22 @@ _WINDOW: Final = 256
 
 #: The parts of a key, in words.
 _WORDS: Final = dict(zip(Key._fields, ("op", "dtype", "size", "reduction", "root"), strict=True))
+
+
+def compare_group(
+    group: Group, members: Sequence[int], among: Mapping[int, Schedule], assumed: set[str]
+) -> Iterator[tuple[bool, RankProblem]]:
+    """Compare what all members of a group say in it, as :func:`compare` does, and each to each."""
+    calls, clean = by_group(among, group), True
+    for is_open, problem in compare(group, calls, assumed):
+        clean &= is_open
+        yield is_open, problem
+    if clean:
+        for row in zip(*calls.values(), strict=False):
+            posts = {r: e.node for r, e in zip(calls, row, strict=True) if isinstance(e.node, Post)}
+            if len(posts) == len(members):
+                yield from compare_rows(group, members, posts, assumed)
+    yield from compare_messages(group, members, among)
 
 
 def compare(
