@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -110,8 +112,11 @@ def _logging(seen: Seen) -> Iterator[None]:
         handlers.append((logging.getLogger(name), keep))
     for logger, handler in handlers:
         logger.addHandler(handler)
+    internal: Any = logs._internal
     try:
-        yield
+        # As if TORCH_TRACE named a folder.
+        with patch.object(internal, "LOG_TRACE_HANDLER", SimpleNamespace(root_dir="traces")):
+            yield
     finally:
         for logger, handler in handlers:
             logger.removeHandler(handler)

@@ -284,3 +284,9 @@ def default_store() -> Any:
     """Return the store of the default process group."""
     groups: Any = torch.distributed.distributed_c10d
     return groups._get_default_store()
+
+
+def writes_traces() -> bool:
+    """Return whether torch writes a ``TORCH_TRACE``. Test frameworks listen to its logger, too."""
+    handler: Any = torch._logging._internal.LOG_TRACE_HANDLER
+    return getattr(handler, "root_dir", None) is not None

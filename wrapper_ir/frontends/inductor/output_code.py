@@ -18,7 +18,12 @@ import torch
 
 from wrapper_ir.emitters import HasModule, ModuleText, emitter_class, faults_of, make_emitter
 from wrapper_ir.emitters.artifact import Artifact, TakesLong
-from wrapper_ir.frontends.inductor.compat import V, ValueWithLineMap, trace_structured
+from wrapper_ir.frontends.inductor.compat import (
+    V,
+    ValueWithLineMap,
+    trace_structured,
+    writes_traces,
+)
 from wrapper_ir.frontends.inductor.meeting import meeting_text
 from wrapper_ir.frontends.inductor.small_sizes import least_sizes
 from wrapper_ir.options.declared import level_name
@@ -126,7 +131,9 @@ def _show(program: Program, emitter: str, planned: Program) -> None:
         return explore(planned, targets=(emitter,)).html
 
     texts = {"program": program.__str__, "plan": planned.__str__, "diff": changes}
-    for name, text in (texts | {"explorer.html": page}).items():
+    if writes_traces():
+        texts["explorer.html"] = page
+    for name, text in texts.items():
         metadata = {"name": f"wrapper_ir_{name}", "encoding": "string"}
         trace_structured("artifact", metadata.copy, payload_fn=text)
     if getattr(V.debug, "_path", None):
