@@ -50,7 +50,7 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
     def show(made: wir.explorer.Page, address: str = "", **options: object) -> Page:
         file = made.save(tmp_path / f"page{len(pages)}.html")
         options.setdefault("viewport", {"width": 1440, "height": 900})
-        page = browser.new_page(**options)  # type: ignore[arg-type]
+        page = browser.new_page(**options)  # type: ignore[arg-type]  # any of its options
         pages.append(page)
         page.set_default_timeout(15_000)
         page.on("console", lambda each: complaints.append(each.text))
@@ -108,11 +108,16 @@ def test_a_line_of_the_source_marks_what_belongs_to_it(
 def test_a_line_has_an_address_and_back_goes_back(
     opened: Callable[..., Page], tmp_path: Path
 ) -> None:
-    page = opened(wir.explore(sample(tmp_path), targets=["python"]), "#body[8]")
+    made = wir.explore(sample(tmp_path), targets=["python"])
+    lines = made.document.programs[0].lines
+    (relu,) = (p for p, kind in zip(lines.path, lines.kind, strict=True) if kind == "kernel")
+    mm = lines.path[lines.kind.index("op")]
+    page = opened(made, f"#{mm}")
     (first,) = marked(page, "#middle")
+    assert first.startswith("aten::mm.out")
     row(page, "#middle", "call @relu")
     assert marked(page, "#middle")[0].startswith("call @relu")
-    assert page.url.endswith("#body[8]") == first.startswith("call @relu")
+    assert page.url.endswith(f"#{relu}")
     page.locator("#middle .t-buffer", has_text="%big").first.click()
     assert page.evaluate("location.hash") == "#buffer=big"
     assert all("%big" in text for text in marked(page, "#middle"))

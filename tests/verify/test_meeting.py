@@ -170,6 +170,18 @@ def test_programs_of_one_rank_each_that_wait_for_each_other_are_found() -> None:
     assert all(set(each) <= {"deadlock", "stopped"} and each for each in found), found
 
 
+def test_what_fits_at_the_last_look_is_still_compared_as_a_whole() -> None:
+    a, b = (start(n, "all_reduce", "%x", '"sum"', group=n) for n in "ab")
+    store, groups = Store(), {"a": [0, 1], "b": [0, 1]}
+    other = Sheet.of(print_program(program(b, wait("b"), a, wait("a"), end="%a, %b")))
+    for group in groups:  # rank 1 is there already
+        store.set(f"wrapper_ir/{group}/1/0", other.digest)
+        store.set(f"wrapper_ir/{group}/1/0/text", other.packed)
+    meeting = Meeting(0, store, dict(groups), seconds=0, blocking="wait")
+    ours = Sheet.of(print_program(program(a, wait("a"), b, wait("b"), end="%a, %b")))
+    assert [each.kind for each in meeting.compare(ours, ("a", "b")).problems] == ["deadlock"]
+
+
 def test_a_store_that_fails_is_said() -> None:
     assert met(turns(TOTAL), turns(TOTAL), store=Gone()) == [["store"], ["store"]]
 

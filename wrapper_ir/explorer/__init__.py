@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping, Sequence
 
+    from wrapper_ir.explorer.document import View
     from wrapper_ir.explorer.findings import Difference, Validated
     from wrapper_ir.lines import Program
 
@@ -79,17 +80,13 @@ def explore(  # noqa: PLR0913 - a program, and what is known of it
     names = tuple(emitter_names() if targets is None else targets)
     for name in names:
         emitter_class(name)  # a misspelt name is told before any work is done
-    nodes = _texts_of(graph)
     shown, views = [], []
     for each in (program,) if other is None else (program, other):
         given = as_program(each, "wir.explore")
-        done, others = _plans(given, strategy, plans)
-        view = view_of(done.program, given.stage, graph=nodes, read_sources=sources)
-        view.targets = [target_of(name, done.program, view) for name in names]
-        view.kernels = kernels(done.program, view)
-        view.plans = [plan_of(made, name, shown=made is done) for name, made in others.items()]
+        done, made = _plans(given, strategy, plans)
+        views.append(_view(given.stage, done, made, graph=graph, sources=sources))
+        views[-1].targets = [target_of(name, done.program, views[-1]) for name in names]
         shown.append(done.program)
-        views.append(view)
     if run is not None:
         add_run(views[-1], run)
     if difference is not None and difference.call is not None:
@@ -99,6 +96,16 @@ def explore(  # noqa: PLR0913 - a program, and what is known of it
         add_validation(views[0], validation, numbers)
     changes = None if other is None else json.loads(diff(*shown).to_json())
     return Page(Document(views, changes))
+
+
+def _view(
+    stage: Stage, done: PlanResult, made: Mapping[str, PlanResult], *, graph: object, sources: bool
+) -> View:
+    """Return what is shown of a program besides the texts of emitters."""
+    view = view_of(done.program, stage, graph=_texts_of(graph), read_sources=sources)
+    view.kernels = kernels(done.program, view)
+    view.plans = [plan_of(each, name, shown=each is done) for name, each in made.items()]
+    return view
 
 
 def _plans(

@@ -1,4 +1,4 @@
-"""What a page shows, as one typed document. ``--json`` prints it, and pages hold it.
+"""The typed document that a page shows. ``--json`` prints it, and pages hold it.
 
 Convention: tables with a row for each line or buffer are *columns*, lists of equal length. A line
 is named by its row in :class:`Lines`, a buffer by its row in :class:`Buffers`, and so on; -1 is
@@ -153,11 +153,11 @@ class HeldAtPeak:
 
 @dataclass(slots=True)
 class Plan:
-    """What a strategy of the planner makes of the program; positions are lines of that plan."""
+    """A plan of the program by one strategy; positions are lines of that plan."""
 
     strategy: str
     shown: bool
-    """Whether the lines are those of this plan."""
+    """True if the lines are those of this plan."""
     winner: str
     allocations: int
     reuses: int

@@ -1,4 +1,4 @@
-"""What others found out about a program's lines: recorded runs, first differences, faults."""
+"""Findings about a program's lines: recorded runs, first differences, faults."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Difference(Protocol):
 
 
 class Validated(Protocol):
-    """What :func:`wrapper_ir.validate` returns."""
+    """A result of :func:`wrapper_ir.validate`."""
 
     @property
     def faults(self) -> Iterable[Any]:

@@ -1,4 +1,4 @@
-"""What each strategy of the planner makes of a program, as data."""
+"""Plans as data: figures, the peak, and boxes of memory over time."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def template() -> str:
 
 
 class Page:
-    """What :func:`wrapper_ir.explore` returns. Notebooks show it; :meth:`save` writes it."""
+    """A page of :func:`wrapper_ir.explore`. Notebooks show it; :meth:`save` writes it."""
 
     def __init__(self, document: Document) -> None:
         #: Everything that the page shows.

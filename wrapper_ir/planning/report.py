@@ -349,7 +349,7 @@ def picture(program: Program) -> str:
 
     Symbolic sizes are taken at the hints.
     """
-    drawn = panels(program)
+    drawn = panels(as_program(program, "picture"))
     height = _TOP + sum(_HEIGHT + _GAP + 20 for _ in drawn) + 10
     parts = [
         "<style>rect.b:hover{stroke:#000;stroke-width:2}text{pointer-events:none}</style>",
@@ -373,7 +373,7 @@ def _tag(name: str, inside: str = "", /, **attributes: object) -> str:
 
 def panels(program: Program) -> list[Panel]:
     """Return a planned program's memory piece by piece, without those that hold nothing."""
-    return [panel for panel in _panels(as_program(program, "picture")) if panel.boxes]
+    return [panel for panel in _panels(as_program(program, "panels")) if panel.boxes]
 
 
 def _panels(program: Program) -> Iterable[Panel]:

@@ -1,4 +1,4 @@
-"""What the schemas of ops say of a graph's nodes."""
+"""Facts about a graph's nodes from the schemas of their ops."""
 
 from __future__ import annotations
 

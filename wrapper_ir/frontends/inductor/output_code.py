@@ -8,9 +8,9 @@ program again with the emitter installed at that time.
 
 from __future__ import annotations
 
+import functools
 import threading
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +76,7 @@ def artifact_of(
     from wrapper_ir.api import emitted
     from wrapper_ir.passes.printer import make_printer
 
-    show = partial(_show, program, settings.emitter) if shows else None
+    show = functools.partial(_show, program, settings.emitter) if shows else None
     printer = make_printer(settings.debug, settings.debug_filter, poison=settings.debug_poison)
     emitter = make_emitter(settings.emitter, dict(settings.emitter_options))
     return emitted(program, emitter, printer, strategy=settings.strategy, show=show)
@@ -125,6 +125,7 @@ def _show(program: Program, emitter: str, planned: Program) -> None:
 
         return str(diff(program, planned))
 
+    @functools.cache
     def page() -> str:
         from wrapper_ir.explorer import explore
 

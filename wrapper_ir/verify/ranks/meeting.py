@@ -54,7 +54,7 @@ class Sheet:
 
     @property
     def digest(self) -> bytes:
-        """What tells different programs apart."""
+        """A hash, which tells different programs apart."""
         return hashlib.sha256(self.packed).hexdigest().encode()
 
     @classmethod
@@ -150,13 +150,12 @@ class _Turn:
             problems = tuple(each for pair in missing for each in self._look(*pair))
             if problems:
                 return self._report(problems)
-            if time.monotonic() > limit:
-                left = [pair for pair in missing if pair not in self._fit]
+            left = [pair for pair in missing if pair not in self._fit]
+            if left and time.monotonic() > limit:
                 return self._report(tuple(self._late(*pair) for pair in left))
-            if all(pair in self._fit for pair in missing):
-                break
-            time.sleep(pause)
-            pause = min(pause * 2, _MOST * len(missing), max(limit - time.monotonic(), _FIRST))
+            if left:
+                time.sleep(pause)
+                pause = min(pause * 2, _MOST * len(left), max(limit - time.monotonic(), _FIRST))
         return self._together()
 
     def _look(self, group: str, rank: int) -> Iterator[RankProblem]:
