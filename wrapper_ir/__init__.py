@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from wrapper_ir.build import Builder as Builder
     from wrapper_ir.debug_printer import DebugPrinter as DebugPrinter
     from wrapper_ir.debug_printer import insert_probes as insert_probes
+    from wrapper_ir.debugging.validation import validate as validate
     from wrapper_ir.devices import register_device as register_device
     from wrapper_ir.diffing import ProgramDiff as ProgramDiff
     from wrapper_ir.diffing import canonical as canonical
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.capture_model import capture as capture
     from wrapper_ir.frontends.inductor.explain import explain_call as explain_call
     from wrapper_ir.frontends.inductor.jitted import jit as jit
-    from wrapper_ir.frontends.inductor.refinement import validate as validate
     from wrapper_ir.frontends.inductor.session import record as record
     from wrapper_ir.interpreter import interpret as interpret
     from wrapper_ir.lines import *  # noqa: F403 - its __all__ is public here as a whole
@@ -97,6 +97,7 @@ _DEFINED_IN = {
     ),
     "build": ("Builder",),
     "debug_printer": ("DebugPrinter", "insert_probes"),
+    "debugging.validation": ("validate",),
     "devices": ("register_device",),
     "diffing": ("ProgramDiff", "canonical", "diff"),
     "emitters": ("register_emitter",),
@@ -106,7 +107,6 @@ _DEFINED_IN = {
     "frontends.inductor.capture_model": ("capture",),
     "frontends.inductor.explain": ("explain_call",),
     "frontends.inductor.jitted": ("jit",),
-    "frontends.inductor.refinement": ("validate",),
     "frontends.inductor.session": ("record",),
     "interpreter": ("interpret",),
     "options.process": ("settings",),

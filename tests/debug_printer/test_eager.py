@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 import wrapper_ir as wir
 from tests.debug_printer.test_faults import FAULTS, Model, planted
-from wrapper_ir.cli.tensors import made_up_inputs
 from wrapper_ir.debug_printer import bisect, calls_of
 from wrapper_ir.debugging import BisectResult, NoOriginsError, OtherGraphError
 from wrapper_ir.errors import OptionValueError
+from wrapper_ir.interpreter import made_up_inputs
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
+import pathlib
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 from torch import Tensor, nn
 from torch._dynamo.exc import BackendCompilerFailed
 from torch.nn import functional
 
 import wrapper_ir as wir
-from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.frontends.inductor import ContractWarning, GraphMismatchError, refinement
-from wrapper_ir.interpreter import interpret
-from wrapper_ir.lines import BufferArg, BufferValue, ExternKernel, KernelCall, effects
-from wrapper_ir.verify import diagnose
+from wrapper_ir.cli.app import main
+from wrapper_ir.debugging import Validation, validation
+from wrapper_ir.errors import OptionValueError, WrapperIRError
+from wrapper_ir.frontends.inductor import ContractWarning, GraphMismatchError
+from wrapper_ir.interpreter import NoTypicalValueError, interpret
+from wrapper_ir.lines import (
+    BufferArg,
+    BufferValue,
+    ExternKernel,
+    KernelCall,
+    KernelDefinition,
+    effects,
+)
+from wrapper_ir.lines.kernels import CppKernel
+from wrapper_ir.lines.walk import Path
+from wrapper_ir.verify import diagnose, rules
+from wrapper_ir.verify.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -183,6 +199,101 @@ def test_harmful_changes_are_found() -> None:
     assert all(each.startswith(("pieces: %buf", "attention: without")) for each in missed)
 
 
+# Values.
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)
+def test_a_run_compares_what_calls_write_and_what_is_left(
+    function: Callable[..., Any],
+) -> None:
+    program, graph = recorded(function)
+    for each in (program, wir.plan_memory(program)):
+        found = wir.validate(each, graph, run=True, inputs=arguments())
+        assert found.ok, str(found)
+        assert found.compared >= len(program.results)
+        assert wir.validate(each, graph, run=True, seed=1).compared == found.compared
+
+
+def with_other_numbers(program: Program) -> Iterator[tuple[str, Program]]:
+    """Yield the program with the last number in each of its C++ kernels increased."""
+    for index, line in enumerate(program.body):
+        if not isinstance(line, KernelDefinition) or not isinstance(line.source, CppKernel):
+            continue
+        code = line.source.code
+        *_, last = re.finditer(r"<float>\((\d+)(?=\.0\))", code)
+        code = code[: last.start(1)] + str(int(last[1]) + 1) + code[last.end(1) :]
+        changed = dataclasses.replace(line, source=dataclasses.replace(line.source, code=code))
+        body = (*program.body[:index], changed, *program.body[index + 1 :])
+        yield line.name, program.replace(body=body)
+
+
+def test_a_run_names_the_kernel_that_is_wrong_and_no_other() -> None:
+    program, graph = recorded(normalized)
+    rows = list(with_other_numbers(program))
+    assert len(rows) == 2
+    for name, changed in rows:
+        assert wir.validate(changed, graph).ok  # what a kernel computes is taken on trust
+        found = wir.validate(changed, graph, run=True, inputs=arguments())
+        assert {each.rule.code for each in found.faults} == {"WIR1139"}
+        lines = [changed.body[each.path[0][1]] for each in found.faults if each.path]
+        assert {line.kernel for line in lines if isinstance(line, KernelCall)} == {name}
+        assert all("test_validate.py" in each.source for each in found.faults if each.path)
+
+
+def test_a_run_finds_harmful_changes_that_the_lines_do_not_show() -> None:
+    """Which parameter of a fused kernel gets which value, its nodes do not say; a run does."""
+    program, graph = recorded(pieces)
+    expected, found = outcome(program), 0
+    for change in CHANGES:
+        for name, changed in change(program):
+            if diagnose(changed) or wir.validate(changed, graph).ok is False:
+                continue
+            is_found = not wir.validate(changed, graph, run=True, inputs=arguments()).ok
+            assert is_found == is_harmful(changed, expected), name
+            found += is_found
+    assert found
+
+
+def scaled(x: Tensor, w: Tensor) -> Any:
+    y = torch.mm(x, w)
+    x.mul_(3)
+    return y
+
+
+def test_a_run_says_what_is_left_in_an_input() -> None:
+    program, graph = recorded(scaled)
+    ((_, changed),) = with_other_numbers(program)
+    found = wir.validate(changed, graph, run=True, inputs=arguments())
+    assert ["%arg0_1" in each.message for each in found.faults] == [True]
+    *_, (_, changed) = without_calls(program)
+    found = wir.validate(changed, graph, run=True, inputs=arguments())
+    assert [each.part for each in found.faults if each.rule is rules.WRONG_VALUE] == ["inputs[0]"]
+
+
+UNKNOWN = """wir 2
+program @unknown inference logical
+
+symbol s0 : int
+input %x : f32[s0] @cpu
+
+return %x
+"""
+
+
+def test_inputs_that_cannot_be_made_up_are_asked_for() -> None:
+    program = wir.parse(UNKNOWN)
+    graph = torch.fx.symbolic_trace(lambda n: n)
+    with pytest.raises(NoTypicalValueError, match="WIR1405: no value can be made up for s0"):
+        wir.validate(program, graph, run=True)
+
+
+@pytest.mark.parametrize("graph", [None, "graph", torch.nn.Linear(1, 1)])
+def test_what_is_no_graph_is_refused(graph: Any) -> None:
+    program, _ = recorded(pieces)
+    with pytest.raises(OptionValueError, match="the program's source graph"):
+        wir.validate(program, graph)
+
+
 # In every compilation.
 
 
@@ -199,8 +310,8 @@ def test_a_program_that_is_not_its_graph_is_an_error_or_a_warning(
     program, graph = recorded(pieces)
     changes = (changed for _, changed in with_other_arguments(program) if not diagnose(changed))
     changed = next(each for each in changes if not wir.validate(each, graph).ok)
-    stock = refinement.validate
-    monkeypatch.setattr(refinement, "validate", lambda _, graph: stock(changed, graph))
+    stock = validation.validate
+    monkeypatch.setattr(validation, "validate", lambda _, graph: stock(changed, graph))
     torch._dynamo.reset()
     compiled = torch.compile(pieces, backend="wrapper_ir", options={"validate": "error"})
     with pytest.raises(BackendCompilerFailed) as caught, wir.record():
@@ -212,3 +323,72 @@ def test_a_program_that_is_not_its_graph_is_an_error_or_a_warning(
     compiled = torch.compile(pieces, backend="wrapper_ir", options={"validate": "warn"})
     with pytest.warns(ContractWarning, match="WIR3010"), wir.record():
         compiled(*arguments())
+
+
+# Captured programs, and the command line.
+
+MODEL = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.one = torch.nn.Linear(8, 16)
+        self.norm = torch.nn.BatchNorm1d(16)
+
+    def forward(self, x):
+        return self.norm(self.one(x)).relu().softmax(-1)
+
+
+def make():
+    return Net(), (torch.ones(4, 8),)
+"""
+
+
+def double(x: Tensor) -> Tensor:
+    return x * 2
+
+
+def test_a_captured_program_is_compared_if_that_is_wanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wir.capture(double, (torch.ones(3),), validate="error")
+    fault = Diagnostic(rules.WRONG_RESULT, "result 0 holds y", Path(), "results[0]", None, "")
+    monkeypatch.setattr(validation, "validate", lambda *_: Validation(1, (fault,)))
+    with pytest.raises(GraphMismatchError, match="WIR1128"):
+        wir.capture(double, (torch.ones(3),), validate="error")
+    with pytest.warns(ContractWarning, match="WIR3010"):
+        wir.capture(double, (torch.ones(3),), validate="warn")
+    with pytest.raises(OptionValueError, match="validate"):
+        wir.capture(double, (torch.ones(3),), validate="yes")
+
+
+def test_on_the_command_line(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+
+    def told(*words: str) -> tuple[int, str]:
+        done = CliRunner().invoke(main, ["validate", "net.wir", "model.py:make", *words])
+        return done.exit_code, done.stdout
+
+    made = CliRunner().invoke(
+        main, ["capture", "model.py:make", "-o", "net.wir", "--validate", "error"]
+    )
+    assert made.exit_code == 0, made.output
+    status, text = told("--proved")
+    assert status == 0
+    assert text.endswith("lines and results shown, 0 faults\n")
+    status, text = told("--random", "0", "--json")
+    assert status == 0
+    assert json.loads(text)["compared"] >= 3
+    wrong = pathlib.Path("net.wir").read_text().replace("tmp0 - tmp", "tmp0 + tmp")
+    pathlib.Path("net.wir").write_text(wrong)
+    assert told()[0] == 0
+    status, text = told("--random", "0", "--json")
+    assert status == 1
+    fault, *_ = json.loads(text)["faults"]
+    assert fault["code"] == "WIR1139"
+    assert "model.py" in fault["source"]
+    assert told("--random", "0", "--inputs", "x.pt")[0] == 2

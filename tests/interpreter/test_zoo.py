@@ -10,7 +10,7 @@ from tests.interpreter.support import copies, same
 from tests.models import harness
 from tests.models.harness import OURS
 from tests.models.zoo import CASES, TRAINING, Case
-from wrapper_ir.cli.tensors import made_up_inputs
+from wrapper_ir.interpreter import made_up_inputs
 from wrapper_ir.lines import BufferInput, Stage
 
 #: Run on every change; the others with ``make models``.

@@ -13,8 +13,8 @@ from torch.utils import _pytree as pytree
 
 import wrapper_ir as wir
 from tests.models.zoo import CASES, TRAINING, Case
-from wrapper_ir.cli.tensors import made_up_inputs
 from wrapper_ir.debug_printer import bisect, calls_of
+from wrapper_ir.interpreter import made_up_inputs
 
 pytestmark = [
     pytest.mark.models,

@@ -25,6 +25,7 @@ COMMANDS = {
     "capture": ("rendering:capture", "Make a program of a model, which Inductor schedules"),
     "print": ("looking:show", "Print a program in its normal form"),
     "verify": ("looking:verify", "Check programs, and show every fault of each"),
+    "validate": ("validating:validate", "Compare a program with the graph of its model"),
     "verify-ranks": ("ranks:verify_ranks", "Tell whether the programs of all ranks fit together"),
     "upgrade": ("looking:upgrade", "Rewrite programs of older versions of the text form"),
     "lower": ("plan:lower", "Run the passes that devices and a target name"),
@@ -154,8 +155,7 @@ wrapper-ir verify m.wir && wrapper-ir emit m.wir -o wrapper.py
     + """
 
 \b
-Exit codes: 0 success, 1 rules broken or differences found, 2 wrong usage or
-bad input, 3 a fault of wrapper-ir or of an emitter, 130 interrupted.""",
+Exit codes: 0 success, 1 faults or differences, 2 bad input, 3 internal error.""",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="wrapper-ir")
 def main() -> None:

@@ -268,7 +268,8 @@ class Inputs:
 
     def read(self, program: Program) -> tuple[Any, ...]:
         """Return a program's inputs, read from the file or made up."""
-        from wrapper_ir.cli.tensors import made_up_inputs, read_inputs
+        from wrapper_ir.cli.tensors import read_inputs
+        from wrapper_ir.interpreter import made_up_inputs
 
         if self.inputs is not None:
             return read_inputs(program, self.inputs)

@@ -1,4 +1,4 @@
-"""Inputs of a program, read from a file or made up from its layouts, and its results."""
+"""Inputs of a program, read from a file, and its results."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import sympy
 import torch
 
 from wrapper_ir import lines
 from wrapper_ir.cli.errors import FileError, InputsError, file_errors
 from wrapper_ir.cli.files import replacing
 from wrapper_ir.lines.control import input_name
-from wrapper_ir.lines.expr import substitute
-from wrapper_ir.lines.traits import asserted
 from wrapper_ir.outputs import Kind, contains, reading, safetensors_metadata
 
 if TYPE_CHECKING:
@@ -59,24 +56,6 @@ def read_inputs(program: lines.Program, file: str) -> tuple[Any, ...]:
     if len(values) != len(names):
         raise InputsError(reason=f"the program takes {len(names)}, but {len(values)} were given")
     return tuple(_input(program, *each) for each in zip(program.inputs, values, strict=True))
-
-
-def made_up_inputs(program: lines.Program, seed: int) -> tuple[Any, ...]:
-    """Make up inputs that fit a program's layouts.
-
-    Floating point values are normally distributed; integers and truth values are 0 or 1. Symbolic
-    sizes take their hints. A number is the one that the program asserts, or else its hint, or 1.0.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    hints = _hints(program)
-    return tuple(
-        (
-            _made_up(program.layout(each.name), hints, generator)
-            if isinstance(each, lines.BufferInput)
-            else hints.get(input_name(each))
-        )
-        for each in program.inputs
-    )
 
 
 def write_results(path: Path, results: Sequence[Any]) -> None:
@@ -150,64 +129,5 @@ def _input(program: lines.Program, declared: lines.Input, value: object) -> Tens
 
 def _no_object(declared: lines.ObjectInput) -> InputsError:
     reason = f"{declared.object} is an object of class {declared.class_name}"
-    hint = "objects can be neither read from a file nor made up: call the program from Python"
+    hint = "objects cannot be read from a file: call the program from Python"
     return InputsError(reason=reason, hint=hint)
-
-
-def _pinned(program: lines.Program) -> dict[str, float]:
-    """Return the symbols that the program asserts to equal a number, with that number."""
-    pinned = {}
-    for _, line in lines.walk(program):
-        condition = asserted(line)
-        if isinstance(condition, sympy.Eq) and condition.rhs.is_number:
-            pinned[str(condition.lhs)] = float(condition.rhs)
-    return pinned
-
-
-def _typical(name: str, program: lines.Program, pinned: dict[str, float]) -> float | None:
-    """Return a value that the program accepts for a symbol, or None if none is known."""
-    info = program.symbols.get(name)
-    if info is None:
-        return None
-    if info.kind is lines.SymbolKind.FLOAT:
-        return pinned.get(name, 1.0 if info.hint is None else float(info.hint))
-    if info.kind is lines.SymbolKind.BOOL:
-        return bool(pinned.get(name, 1 if info.hint is None else info.hint))
-    return int(pinned[name]) if info.hint is None and name in pinned else info.hint
-
-
-def _hints(program: lines.Program) -> dict[str, float]:
-    symbols: set[str] = set()
-    for each in program.inputs:
-        if isinstance(each, lines.ObjectInput):
-            raise _no_object(each)
-        symbols |= (
-            {each.symbol}
-            if isinstance(each, lines.ScalarInput)
-            else program.layout(each.name).symbols
-        )
-    hints: dict[str, float] = {}
-    pinned = _pinned(program)
-    for name in sorted(symbols):
-        info = program.symbols.get(name)
-        if info is not None and info.kind is lines.SymbolKind.NONE:
-            continue
-        value = _typical(name, program, pinned)
-        if value is None:
-            reason = f"there is no typical value for {name}"
-            raise InputsError(reason=reason, hint="give inputs with --inputs")
-        hints[name] = value
-    return hints
-
-
-def _made_up(layout: lines.Layout, hints: dict[str, float], generator: torch.Generator) -> Tensor:
-    sizes = {name: int(value) for name, value in hints.items()}
-    size = [int(substitute(extent, sizes)) for extent in layout.size]
-    stride = [int(substitute(step, sizes)) for step in layout.stride]
-    dtype = getattr(torch, layout.dtype.torch_name)
-    tensor = torch.empty_strided(size, stride, dtype=dtype, device=str(layout.device))
-    if layout.dtype.is_floating or layout.dtype.is_complex:
-        values = torch.randn(size, generator=generator)
-    else:
-        values = torch.randint(0, 2, size, generator=generator)
-    return tensor.copy_(values)

@@ -1,8 +1,12 @@
-"""Tools for programs with wrong results: bisect two runs, extract a call, reduce the program."""
+"""Tools for programs with wrong results.
+
+Compare a program with its graph, bisect two runs, extract a call, reduce the program.
+"""
 
 from __future__ import annotations
 
-from wrapper_ir.debugging.bisect import BisectResult, DifferentCallsError, NoOriginsError, bisect
+from wrapper_ir.debugging.against_graph import NoOriginsError
+from wrapper_ir.debugging.bisect import BisectResult, DifferentCallsError, bisect
 from wrapper_ir.debugging.eager import OtherGraphError
 from wrapper_ir.debugging.extract import (
     CallNotFoundError,
@@ -11,6 +15,7 @@ from wrapper_ir.debugging.extract import (
     extract,
     find_call,
 )
+from wrapper_ir.debugging.findings import NotShown, Validation
 from wrapper_ir.debugging.reduce import (
     CommandError,
     NoFailureError,
@@ -18,9 +23,11 @@ from wrapper_ir.debugging.reduce import (
     by_difference,
     reduce,
 )
+from wrapper_ir.debugging.validation import validate
 from wrapper_ir.runtime.probes import ProbeEvent, debug_session, hook
 
 __all__ = ["BisectResult", "CallNotFoundError", "CallNotReachedError", "CommandError"]
 __all__ += ["DifferentCallsError", "ExtractedCall", "NoFailureError", "NoOriginsError"]
 __all__ += ["OtherGraphError", "ProbeEvent", "bisect", "by_command", "by_difference"]
-__all__ += ["debug_session", "extract", "find_call", "hook", "reduce"]
+__all__ += ["NotShown", "Validation", "debug_session", "extract", "find_call", "hook", "reduce"]
+__all__ += ["validate"]

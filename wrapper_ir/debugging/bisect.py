@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
-import math
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import torch
-from torch.export import ExportedProgram
-from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec
-from torch.fx import GraphModule, Node
-
-from wrapper_ir.api import compile as compile_program
-from wrapper_ir.debugging.eager import Beside, Difference, OtherGraphError, Saved
-from wrapper_ir.debugging.extract import copies, extract, planned, with_own_state
+from wrapper_ir.debugging.against_graph import Unlike, compare_with_graph, module_of
+from wrapper_ir.debugging.extract import extract, planned
+from wrapper_ir.debugging.runs import SavedRun, runnable, saved_run
 from wrapper_ir.errors import OptionValueError, WrapperIRError
-from wrapper_ir.interpreter import folded_values
-from wrapper_ir.lines.effects import effects
-from wrapper_ir.passes.printer import DebugPrinter
 from wrapper_ir.passes.probed import Call, calls_of
-from wrapper_ir.passes.probes import insert_probes, poison
-from wrapper_ir.runtime.probes import debug_session, difference
+from wrapper_ir.runtime.probes import difference
 
 if TYPE_CHECKING:
-
+    from wrapper_ir.debugging.against_graph import Graph
     from wrapper_ir.lines.program import Program
 
 
@@ -39,14 +28,6 @@ class DifferentCallsError(WrapperIRError):
     code = "WIR1513"
     template = "the two programs do not make the same calls: {place}"
     default_hint = "compare two versions of one program, or one program with two emitters"
-
-
-class NoOriginsError(WrapperIRError):
-    """A program does not record which graph nodes its buffers correspond to."""
-
-    code = "WIR1517"
-    template = "the program does not record which graph nodes its buffers correspond to"
-    default_hint = "capture the model again; text has origins only if save() wrote it"
 
 
 Tolerance: TypeAlias = tuple[float, float]
@@ -122,8 +103,8 @@ def bisect(  # noqa: PLR0913 - two runs, four arguments
     Args:
         program: The program that ``a`` runs.
         inputs: Its inputs. Each run gets copies of its own.
-        a: An emitter that renders probes.
-        b: Another such emitter, or ``eager``.
+        a: An emitter that renders probes, or ``interpreter``, the reference interpreter.
+        b: Another such emitter, ``interpreter``, or ``eager``.
         other: The program that ``b`` runs instead, such as the same program with another kernel
             source.
         graph: The program's source graph, for ``eager``.
@@ -142,7 +123,7 @@ def bisect(  # noqa: PLR0913 - two runs, four arguments
     if b == EAGER and folder is not None and Path(folder).exists():
         raise FileExistsError(f"{folder} exists")
     if b == EAGER:
-        return _with_eager(planned(program), inputs, a, graph, tolerance, folder)
+        return _with_eager(runnable(program, a), inputs, a, graph, tolerance, folder)
     if graph is not None:
         expected = f"None, unless b={EAGER!r}"
         raise OptionValueError(option="graph", value=type(graph).__name__, expected=expected)
@@ -158,8 +139,8 @@ def _with_emitters(
     folder: str | Path | None,
 ) -> BisectResult:
     with tempfile.TemporaryDirectory(prefix="wrapper_ir-bisect-") as root:
-        one = _run(*first, inputs, Path(root) / "a", 1e4)
-        two = _run(*second, inputs, Path(root) / "b", math.nan)
+        one = saved_run(*first, inputs, Path(root) / "a", 1e4)
+        two = saved_run(*second, inputs, Path(root) / "b")
         result = _compare(first[0], one, two, tolerance)
     if result.call is None or folder is None:
         return result
@@ -167,25 +148,14 @@ def _with_emitters(
     return dataclasses.replace(result, folder=written)
 
 
-def _run(program: Program, target: str, inputs: Sequence[Any], folder: Path, number: float) -> Path:
-    """Run a program with all outputs saved and new memory filled with a number."""
-    probed = poison(insert_probes(program, DebugPrinter("save", when="after")), number)
-    probed = with_own_state(probed)
-    with debug_session(folder, limit=0) as session:
-        compile_program(probed, target, debug="off")(*copies(inputs))
-        return session.directory
-
-
-def _compare(program: Program, one: Path, two: Path, tolerance: Tolerance) -> BisectResult:
+def _compare(program: Program, one: SavedRun, two: SavedRun, tolerance: Tolerance) -> BisectResult:
     calls = {call.label: call for call in calls_of(program)}
     compared = 0
-    left, right = _index(one), _index(two)
-    for position, entry in enumerate(left):
+    for position, entry in enumerate(one.entries):
         place = f"{entry['call']} {entry['buffer']}"
-        if position >= len(right) or _place(right[position]) != _place(entry):
+        if position >= len(two.entries) or _place(two.entries[position]) != _place(entry):
             raise DifferentCallsError(place=place)
-        got = _load(two / right[position]["file"])
-        words = difference(got, _load(one / entry["file"]), tolerance)
+        words = difference(two.load(position), one.load(position), tolerance)
         compared += 1
         if words:
             call = calls[entry["call"]]
@@ -200,23 +170,6 @@ def _place(entry: dict[str, Any]) -> tuple[str, str, str]:
     return number, entry["buffer"], name if "::" in name else ""
 
 
-def _key(entry: dict[str, Any]) -> tuple[str, str]:
-    return entry["call"], entry["buffer"]
-
-
-def _index(folder: Path) -> list[dict[str, Any]]:
-    lines = (folder / "index.jsonl").read_text(encoding="utf-8").splitlines()
-    return [entry for line in lines if "file" in (entry := json.loads(line))]
-
-
-def _load(file: Path) -> torch.Tensor:
-    tensor: torch.Tensor = torch.load(file, weights_only=True)
-    return tensor
-
-
-# Eager execution.
-
-
 def _with_eager(
     program: Program,
     inputs: Sequence[Any],
@@ -225,62 +178,25 @@ def _with_eager(
     tolerance: Tolerance | None,
     folder: str | Path | None,
 ) -> BisectResult:
-    module = module_of(graph)
+    module_of(graph)
     assert graph is not None  # module_of rejects None
-    graph_values = {(call.label, name): value for call, name, value in _graph_values(program)}
-    if not graph_values:
-        raise NoOriginsError
-    own = with_own_state(program)
-    arguments = arguments_of(graph, own, inputs)
-    with tempfile.TemporaryDirectory(prefix="wrapper_ir-bisect-") as root:
-        run = _run(program, target, inputs, Path(root) / "a", math.nan)
-        entries = _index(run)
-        saved: dict[str, list[Saved]] = {}
-        unknown = 0
-        for position, entry in enumerate(entries):
-            value = graph_values.get(_key(entry))
-            if value is None:
-                unknown += 1
-                continue
-            tensor = Saved(position, functools.partial(_load, run / entry["file"]))
-            saved.setdefault(value, []).append(tensor)
-        beside = Beside(module, saved, constants_of(own), tolerance)
-        beside.compare(copies(arguments))
-    skipped = {"correspond to no single node": unknown, **beside.skipped}
-    skipped = {why: n for why, n in skipped.items() if n}
-    result = BisectResult(None, "", "", beside.compared, skipped=skipped)
-    if not beside.differences:
+    found = compare_with_graph(program, inputs, graph, target, tolerance)
+    result = BisectResult(None, "", "", found.compared, skipped=found.skipped)
+    first = next((each for each in found.differences if each.call is not None), None)
+    if first is None or first.call is None:
         return result
-    first = min(beside.differences, key=lambda each: each.position)
-    label, buffer = _key(entries[first.position])
-    (call,) = (call for call in calls_of(program) if call.label == label)
-    change = functools.partial(dataclasses.replace, words=first.words)
-    outcome = change(result, call=call, buffer=buffer, source=program.source_of(call.line))
+    change = functools.partial(dataclasses.replace, result, call=first.call, buffer=first.buffer)
+    outcome = change(words=first.words, source=program.source_of(first.call.line))
     if folder is None:
         return outcome
     written = _reproducer(program, outcome, first, inputs, target, folder, tolerance or _CLOSE)
     return dataclasses.replace(outcome, folder=written)
 
 
-def _graph_values(program: Program) -> Iterator[tuple[Call, str, str]]:
-    """Yield the calls outside regions with their outputs and the graph values of those outputs.
-
-    In a region, a name may belong to a node of another graph.
-    """
-    for call in calls_of(program):
-        origin = program.origin_of(call.line)
-        values = () if origin is None or len(call.path) != 1 else origin.values
-        written = effects(call.line, program).written
-        if len(values) == len(written):
-            for name, value in zip(written, values, strict=True):
-                if value:
-                    yield call, program.qualified_names.get(name, name), value
-
-
 def _reproducer(  # noqa: PLR0913 - the result, its run and the destination
     program: Program,
     found: BisectResult,
-    first: Difference,
+    first: Unlike,
     inputs: Sequence[Any],
     target: str,
     folder: str | Path,
@@ -294,67 +210,3 @@ def _reproducer(  # noqa: PLR0913 - the result, its run and the destination
     pairs = zip(shown, alone.expected, strict=True)
     expected = tuple(first.expected if n == found.buffer else tensor for n, tensor in pairs)
     return dataclasses.replace(alone, expected=expected).write(folder, tolerance)
-
-
-# The source graph of a program, and its inputs.
-
-Graph: TypeAlias = GraphModule | ExportedProgram
-"""The source graph of a program that Inductor or ``from_fx`` made."""
-
-
-def module_of(graph: object) -> GraphModule:
-    """Return the module whose nodes are run."""
-    if isinstance(graph, ExportedProgram):
-        module: GraphModule = graph.graph_module
-        return module
-    if isinstance(graph, GraphModule):
-        return graph
-    expected = "the program's source graph, such as one of record().graphs"
-    raise OptionValueError(option="graph", value=graph, expected=expected)
-
-
-def constants_of(program: Program) -> dict[str, Any]:
-    """Return the values of a program's constants by their qualified names in the model."""
-    values = {**folded_values(program), **program.data}
-    known = {n: c.qualified_name for n, c in program.constants.items() if n in values}
-    return {qualified: values[name] for name, qualified in known.items()}
-
-
-def arguments_of(graph: Graph, program: Program, inputs: Sequence[Any]) -> list[Any]:
-    """Map a program's inputs to the graph's placeholders and return their values, in order."""
-    left = list(inputs)
-    nodes = list(module_of(graph).graph.find_nodes(op="placeholder"))
-    if isinstance(graph, ExportedProgram):
-        specs = graph.graph_signature.input_specs
-        arguments = [_given(graph, spec, program, left) for spec in specs]
-    elif len(nodes) == len(left):
-        arguments, left = left, []
-    else:
-        arguments = [_next(left, _known(node)) for node in nodes]
-    if left or len(arguments) != len(nodes):
-        reason = f"it takes {len(nodes)} inputs, the program {len(inputs)}"
-        raise OtherGraphError(reason=reason)
-    return arguments
-
-
-def _given(graph: ExportedProgram, spec: InputSpec, program: Program, left: list[Any]) -> object:
-    if spec.kind is InputKind.USER_INPUT:
-        known = spec.arg.value if isinstance(spec.arg, ConstantArgument) else torch.Tensor
-        return _next(left, known)
-    tensors = {**graph.state_dict, **graph.constants, **constants_of(program)}
-    if spec.target not in tensors:
-        raise OtherGraphError(reason=f"it needs {spec.target!r}, which is not a constant")
-    return tensors[spec.target]
-
-
-def _known(node: Node) -> object:
-    return node.meta.get("val", torch.Tensor)
-
-
-def _next(left: list[Any], known: object) -> object:
-    """Return the next input; None and strings are constants of the graph, not program inputs."""
-    if known is None or isinstance(known, str):
-        return known
-    if not left:
-        raise OtherGraphError(reason="it takes more inputs than the program")
-    return left.pop(0)

@@ -8,6 +8,7 @@ are not blamed for an earlier wrong one, and random numbers are those of the pro
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +18,10 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.node import map_aggregate, map_arg
+from torch.utils._pytree import tree_leaves
 
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.graphs.nodes import changes_in_place
 from wrapper_ir.runtime.probes import difference, private_copy
 
 
@@ -40,12 +43,6 @@ _RANDOM_PRIMS: Final = ("inductor_seed", "inductor_rand")
 
 #: Modules of plain Python functions that graphs call on numbers and tuples.
 _PLAIN: Final = ("_operator", "math")
-
-
-def changes_in_place(node: Node) -> bool:
-    """Return whether a node's op writes to an argument."""
-    schema = getattr(node.target, "_schema", None)
-    return schema is not None and bool(schema.is_mutable)
 
 
 def is_computed_by_number(node: Node) -> bool:
@@ -185,13 +182,27 @@ class Saved:
     load: Callable[[], Tensor]
 
 
+#: The positions of what is compared after all that calls wrote.
+_AT_THE_END: Final = sys.maxsize
+
+
 @dataclass(frozen=True)
 class Difference:
-    """A tensor that differs from eager execution: position, description and expected value."""
+    """A tensor that differs from eager execution.
+
+    Attributes:
+        position: That of the saved tensor; for an input or a result, larger than all of those.
+        node: The name of the node.
+        words: A description of the difference.
+        expected: Eager's value.
+        part: The result, such as ``results[0]``; empty for others.
+    """
 
     position: int
+    node: str
     words: str
     expected: Tensor
+    part: str = ""
 
 
 class Beside(Interpreter):
@@ -219,6 +230,8 @@ class Beside(Interpreter):
         self._exact: set[Node] = set()
         self._rounded: set[Node] = set()
         self._unknown: dict[Node, str] = {}
+        self._results: Sequence[Any] = ()
+        self._afterwards: Mapping[str, Any] = {}
         #: Tensors that were written in place, by the address of their memory. They stay alive, so
         #: that no other memory gets the same address.
         self._changed: dict[int, Tensor] = {}
@@ -226,8 +239,20 @@ class Beside(Interpreter):
         self.skipped: Counter[str] = Counter()
         self.compared = 0
 
-    def compare(self, arguments: Sequence[Any]) -> None:
-        """Run the graph."""
+    def compare(
+        self,
+        arguments: Sequence[Any],
+        results: Sequence[Any] = (),
+        afterwards: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Run the graph, and compare.
+
+        Args:
+            arguments: The graph's inputs, which it may write to.
+            results: The program's results; compared if the graph has as many.
+            afterwards: What the program left in its inputs, by the names of placeholders.
+        """
+        self._results, self._afterwards = results, afterwards or {}
         missing = self._saved.keys() - {node.name for node in self.graph.nodes}
         if len(missing) > len(self._saved) // 2:
             raise OtherGraphError(reason=f"it has no node {min(missing)!r}")
@@ -245,6 +270,8 @@ class Beside(Interpreter):
 
     def run_node(self, node: Node) -> Any:
         """Run a node, compare its value, and continue with the program's value."""
+        if node.op == "output":
+            self._compare_ends(node)
         reason = not_repeatable(node)
         for each in node.all_input_nodes:
             reason = reason or self._unknown.get(each, "")
@@ -286,16 +313,41 @@ class Beside(Interpreter):
             self.skipped[_OTHER] += 1
             return value
         if reason is None:
-            self._compare(node, part, got, path, saved)
+            self._compare(node, part, got, path, saved.position)
         else:
             self.skipped[reason] += 1
         return self._adopt(node, value, path, got)
 
-    def _compare(self, node: Node, part: Tensor, got: Tensor, path: Indices, saved: Saved) -> None:
+    def _compare(
+        self,
+        node: Node,
+        part: Tensor,
+        got: Tensor,
+        path: Indices = (),
+        position: int = _AT_THE_END,
+        name: str = "",
+    ) -> None:
         self.compared += 1
         words = self._words(node, part, got, path)
         if words:
-            self.differences.append(Difference(saved.position, words, private_copy(part)))
+            expected = private_copy(part)
+            self.differences.append(Difference(position, node.name, words, expected, name))
+
+    def _compare_ends(self, output: Node) -> None:
+        """Compare what the run leaves: inputs that it may have written to, and results."""
+        for node in self.graph.find_nodes(op="placeholder"):
+            got, value = self._afterwards.get(node.name), self.env.get(node)
+            if isinstance(value, Tensor) and isinstance(got, Tensor) and _are_alike(value, got):
+                self._compare(node, value, got)
+        returned = tree_leaves(output.args[0], is_leaf=lambda each: each is None)
+        if len(returned) != len(self._results):
+            return
+        for position, (node, got) in enumerate(zip(returned, self._results, strict=True)):
+            value = self.env.get(node) if isinstance(node, Node) else None
+            if not isinstance(value, Tensor) or not isinstance(got, Tensor):
+                continue
+            if node not in self._unknown and _are_alike(value, got):
+                self._compare(node, value, got, name=f"results[{position}]")
 
     def _words(self, node: Node, part: Tensor, got: Tensor, path: Indices) -> str:
         if self._tolerance is not None:

@@ -9,9 +9,11 @@ must follow from the lines alone, so it shares no rendering with any emitter.
 from __future__ import annotations
 
 from wrapper_ir.interpreter import memory
+from wrapper_ir.interpreter.made_up import NoTypicalValueError, made_up_inputs
 from wrapper_ir.interpreter.memory import *
 from wrapper_ir.interpreter.ranks import DeadlockError, run_ranks
 from wrapper_ir.interpreter.run import folded_values, interpret
 
-__all__ = ["DeadlockError", "folded_values", "interpret", "run_ranks"]
+__all__ = ["DeadlockError", "NoTypicalValueError", "folded_values", "interpret"]
+__all__ += ["made_up_inputs", "run_ranks"]
 __all__ += memory.__all__

@@ -745,3 +745,10 @@ WRONG_ARGUMENT = _rule(
     "%{name} is read here, but it holds {node}, which none of the line's nodes take",
     "pass the buffer that holds the value",
 )
+WRONG_VALUE = _rule(
+    "WIR1139 wrong-value",
+    "what a call writes is what the graph's node computes, up to rounding (checked by `validate` "
+    "with `run=True`)",
+    "{what} does not hold the value of {node}: {words}",
+    "extract the call with `wir.debugging.bisect` and `folder=`, and look at its kernel",
+)

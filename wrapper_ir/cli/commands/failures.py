@@ -16,7 +16,7 @@ from wrapper_ir.cli.terminal import counting, step
 
 if TYPE_CHECKING:
     from wrapper_ir.debugging import BisectResult
-    from wrapper_ir.debugging.bisect import Graph
+    from wrapper_ir.debugging.against_graph import Graph
     from wrapper_ir.debugging.reduce import Judge
     from wrapper_ir.lines import Program
 
@@ -46,21 +46,9 @@ class Eager:
         """Capture the model's graph again, and return it; None without a model."""
         if self.eager is None:
             return None
-        from torch.export import ExportedProgram
+        from wrapper_ir.cli.graphs import graph_of
 
-        from wrapper_ir.cli.reference import find_model
-        from wrapper_ir.frontends.aten.sources import export_module
-        from wrapper_ir.frontends.inductor import capture, record
-
-        with step("capturing the graph"):
-            found = find_model(self.eager, self.args_reference)
-            if self.frontend == "aten":
-                if isinstance(found.model, ExportedProgram):
-                    return found.model
-                return export_module(found.model, found.args, found.dynamic_shapes, found.kwargs)
-            with record() as programs:
-                capture(found.model, found.args, found.kwargs, dynamic_shapes=found.dynamic_shapes)
-            return programs.graphs[-1]
+        return graph_of(self.eager, self.args_reference, self.frontend)
 
 
 #: The emitter that a program is run by unless another one is named.

@@ -11,7 +11,7 @@ import click
 from wrapper_ir.cli import command as cli
 from wrapper_ir.cli import files as io
 from wrapper_ir.cli.terminal import bar, out, step
-from wrapper_ir.options.declared import ISA
+from wrapper_ir.options.declared import ISA, VALIDATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,6 +37,7 @@ wrapper-ir capture model.py:make --frontend aten          # ATen ops as they are
 )
 @cli.frontend_option("The front end: Inductor, which fuses, or one call for each ATen op.")
 @cli.flag(ISA, metavar="NAME")
+@cli.flag(VALIDATE, type=click.Choice(VALIDATE.choices), default=None, show_default=False)
 @click.option(
     "--freeze",
     is_flag=True,
@@ -52,6 +53,7 @@ def capture(  # noqa: PLR0913 - one parameter per option
     emit_to: str | None,
     frontend: str,
     isa: str,
+    validate: str | None,
     freeze: bool | None,
     target: str,
     options: tuple[str, ...],
@@ -76,7 +78,7 @@ def capture(  # noqa: PLR0913 - one parameter per option
     io.check_output(output)
     io.check_output(emit_to, io.MODULE)
     with step("capturing"):
-        program = _captured(model, frontend, isa, freeze=freeze)
+        program = _captured(model, frontend, isa=isa, freeze=freeze, validate=validate)
     if emit_to is not None:
         from wrapper_ir.emitters import TakesConstants
 
@@ -88,7 +90,9 @@ def capture(  # noqa: PLR0913 - one parameter per option
         io.save_program(program, output or "-")
 
 
-def _captured(model: Capturable, frontend: str, isa: str, *, freeze: bool | None) -> Program:
+def _captured(
+    model: Capturable, frontend: str, **options: Any  # noqa: ANN401 - those of `capture`
+) -> Program:
     from torch import nn
 
     from wrapper_ir.frontends import aten, inductor
@@ -100,7 +104,6 @@ def _captured(model: Capturable, frontend: str, isa: str, *, freeze: bool | None
     args, shapes = (model.args, model.kwargs), model.dynamic_shapes
     try:
         if frontend != "aten":
-            options: dict[str, Any] = {"isa": isa, "freeze": freeze}
             return inductor.capture(model.model, *args, dynamic_shapes=shapes, **options)
         if not isinstance(model.model, nn.Module):
             raise click.UsageError("--frontend aten takes an nn.Module")

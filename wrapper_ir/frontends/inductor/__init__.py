@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.explain import CallReport, GraphTime, Guard, explain_call
     from wrapper_ir.frontends.inductor.export_guards import FixedSizeWarning, LostSizesWarning
     from wrapper_ir.frontends.inductor.jitted import EagerCallWarning, Jitted, jit
-    from wrapper_ir.frontends.inductor.refinement import NotShown, Validation, validate
 
 __all__ = [
     "CallReport",
@@ -68,7 +67,6 @@ __all__ = [
     "JitError",
     "Jitted",
     "LostSizesWarning",
-    "NotShown",
     "NothingCalledError",
     "OpByOpWarning",
     "Settings",
@@ -79,7 +77,6 @@ __all__ = [
     "UnsupportedLineError",
     "UnsupportedTorchError",
     "UntriedTorchWarning",
-    "Validation",
     "capture",
     "explain_call",
     "install",
@@ -87,7 +84,6 @@ __all__ = [
     "record",
     "statistics",
     "uninstall",
-    "validate",
 ]
 
 if not TYPE_CHECKING:
@@ -96,6 +92,5 @@ if not TYPE_CHECKING:
         ".explain": ("CallReport", "GraphTime", "Guard", "explain_call"),
         ".export_guards": ("FixedSizeWarning", "LostSizesWarning"),
         ".jitted": ("EagerCallWarning", "Jitted", "jit"),
-        ".refinement": ("NotShown", "Validation", "validate"),
     }
     __getattr__ = names_of(__name__, _places)

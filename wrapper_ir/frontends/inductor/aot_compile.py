@@ -86,7 +86,7 @@ def lower_graph(
                 stack.enter_context(torch.no_grad())  # where gradients are on, nothing is frozen
                 packed = stack.enter_context(facts.noted_packing())
             # Inductor warns about unused graph inputs; here they are the caller's arguments.
-            warnings.simplefilter("ignore")
+            warnings.filterwarnings("ignore", module=r"torch\b")
             folding = stack.enter_context(folding_apart(wanted=fold))
             product = run({**_CONFIG, "freezing": freeze})
     except compat.InductorError as error:

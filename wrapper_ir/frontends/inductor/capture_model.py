@@ -29,6 +29,7 @@ from wrapper_ir.frontends.inductor.settings import Settings, compiling_for
 from wrapper_ir.frontends.inductor.triton import hint_for_export
 from wrapper_ir.lines.control import ScalarInput
 from wrapper_ir.lines.program import FrozenMap, Program
+from wrapper_ir.options.declared import VALIDATE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -43,7 +44,7 @@ class _Function(torch.nn.Module):
         self.forward = function
 
 
-def capture(
+def capture(  # noqa: PLR0913 - what to capture, and how
     model: Any,
     args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
@@ -51,6 +52,7 @@ def capture(
     dynamic_shapes: Any = None,
     isa: str = "native",
     freeze: bool | None = None,
+    validate: str | None = None,
 ) -> Program:
     """Return the wrapper program of a model: Inductor's schedule, with the parameters as constants.
 
@@ -73,17 +75,21 @@ def capture(
         freeze: Whether to freeze parameters: what depends on them alone is computed now, and
             weights are packed into oneDNN's format. They can then no longer be updated by name.
             ``None`` follows ``torch._inductor.config.freezing``.
+        validate: ``off``, ``warn`` or ``error``: what to do if the program does something else than
+            its graph, as :func:`validate` finds. ``None`` follows ``WRAPPER_IR_VALIDATE``.
 
     Raises:
-        OptionValueError: There is no such ``isa``.
+        OptionValueError: There is no such ``isa``, or no such value of ``validate``.
+        GraphMismatchError: The program does something else than its graph.
         CaptureError: The model cannot be exported, or Inductor cannot lower it.
         UnsupportedLineError: Something in its wrapper has no typed form.
     """
+    settings = _settings(validate)
     with compat.compile_lock, compiling_for(isa):
         exported, examples = _export(model, args, kwargs, dynamic_shapes)
         try:
             frozen = compat.inductor_config.freezing if freeze is None else freeze
-            program, graph = _compile(exported, examples, freeze=frozen)
+            program, graph = _compile(exported, examples, settings, freeze=frozen)
         finally:
             compat.forget_last_trace()
     for recorder in open_recorders():
@@ -129,7 +135,11 @@ def _separate(examples: Any) -> Any:
 
 
 def _compile(
-    exported: torch.export.ExportedProgram, examples: Sequence[Any], *, freeze: bool
+    exported: torch.export.ExportedProgram,
+    examples: Sequence[Any],
+    settings: Settings,
+    *,
+    freeze: bool,
 ) -> tuple[Program, torch.fx.GraphModule]:
     """Return the program and the graph of ATen ops that Inductor scheduled."""
     module: Any = exported.module(check_guards=False)
@@ -142,7 +152,7 @@ def _compile(
     inputs = facts.checked_examples(examples)
     numbers = facts.take_numbers(module)
     folded = read_names(module.graph) if freeze else ()
-    session = _session(exported)
+    session = _session(exported, settings)
 
     def run(config: dict[str, Any]) -> Any:
         return compat.aot_compile(_flattened(module), inputs, options=config)
@@ -165,12 +175,19 @@ def _compile(
     return program, lowered.graph
 
 
-def _session(exported: torch.export.ExportedProgram) -> Session:
+def _settings(validate: str | None) -> Settings:
+    """Return the settings of a capture."""
+    if validate is None:
+        return Settings(validate=str(VALIDATE.from_environment()))
+    return Settings(validate=validate)  # which checks it
+
+
+def _session(exported: torch.export.ExportedProgram, settings: Settings) -> Session:
     """Return the session of a capture, in which inputs keep the names that the model gives them."""
     specs = exported.graph_signature.input_specs
     args = [spec.arg for spec in specs if spec.kind is InputKind.USER_INPUT]
     names = [arg.name for arg in args if not isinstance(getattr(arg, "value", None), str)]
-    return Session(Settings(), capture=True, input_names=tuple(names))
+    return Session(settings, capture=True, input_names=tuple(names))
 
 
 def _numbers_by_name(program: Program, names: Sequence[str]) -> dict[str, str]:

@@ -7,25 +7,19 @@ own. A functional graph writes with the copies at its end alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils._pytree import tree_leaves
 
 from wrapper_ir.frontends.inductor import compat
-from wrapper_ir.frontends.inductor.nodes import written_by_op
+from wrapper_ir.graphs.nodes import calls_functions, written_by
 from wrapper_ir.verify.contract import Contract
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wrapper_ir.verify.contract import Memory
-
-#: Functional forms of ops that write: they return what they would have written.
-_FUNCTIONAL: Final = frozenset(
-    {"auto_functionalized", "auto_functionalized_v2", "triton_kernel_wrapper_functional"}
-)
 
 
 def contract_of(graph: torch.fx.Graph) -> Contract:
@@ -79,20 +73,3 @@ def memory_of(node: Any) -> Memory:
 
 def _is_none(value: object) -> bool:
     return value is None
-
-
-def calls_functions(node: torch.fx.Node) -> bool:
-    """Return whether a node calls functions, whose results may be operands, or views of them."""
-    target = node.target
-    return isinstance(target, HigherOrderOperator) and str(target) not in _FUNCTIONAL
-
-
-def written_by(node: torch.fx.Node) -> Iterator[Any]:
-    """Yield the nodes whose values a node writes to, or may write to."""
-    yield from written_by_op(node)
-    if calls_functions(node):
-        inner = next((each for each in node.args if isinstance(each, OpOverload)), None)
-        if inner is None:  # who knows what its functions do
-            yield from tree_leaves((node.args, node.kwargs))
-        elif inner._schema.is_mutable:
-            yield from node.all_input_nodes

@@ -147,7 +147,7 @@ def _check_graph(program: Program, module: Any, wanted: str) -> None:
     """Compare a program with its graph, if that is wanted."""
     if wanted == "off":
         return
-    from wrapper_ir.frontends.inductor.refinement import validate  # noqa: PLC0415 - seldom wanted
+    from wrapper_ir.debugging.validation import validate  # noqa: PLC0415 - seldom wanted
 
     faults = validate(program, module).faults
     if faults and wanted == "error":

@@ -20,8 +20,8 @@ import torch
 
 from wrapper_ir.frontends.common.exported import memory_key, unused
 from wrapper_ir.frontends.inductor import compat
-from wrapper_ir.frontends.inductor.nodes import written_by_op
 from wrapper_ir.frontends.inductor.session import current_session, use_session
+from wrapper_ir.graphs.nodes import written_by_op
 from wrapper_ir.lines.program import Constant, ConstantKind, FrozenMap, Program
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from wrapper_ir.frontends.common.expressions import bound_of
 from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor.compat import SymT, ir, symbol_is_type
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
-from wrapper_ir.frontends.inductor.nodes import changes_in_place, returns_view
+from wrapper_ir.graphs.nodes import changes_in_place, returns_view
 from wrapper_ir.lines.layout import DType, Layout
 from wrapper_ir.lines.program import SymbolInfo, SymbolKind
 

@@ -15,8 +15,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_leaves
 
-from wrapper_ir.frontends.inductor.contract import calls_functions, written_by
-from wrapper_ir.frontends.inductor.nodes import returns_view
+from wrapper_ir.graphs.nodes import calls_functions, returns_view, written_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

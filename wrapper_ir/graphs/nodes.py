@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from torch._ops import OpOverload
+from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils._pytree import tree_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torch.fx import Node
+
+#: Functional forms of ops that write: they return what they would have written.
+_FUNCTIONAL: Final = frozenset(
+    {"auto_functionalized", "auto_functionalized_v2", "triton_kernel_wrapper_functional"}
+)
 
 
 def changes_in_place(node: Node) -> bool:
@@ -36,3 +41,20 @@ def written_by_op(node: Node) -> Iterator[Any]:
             is_given = position < len(node.args) and not param.kwarg_only
             given = node.args[position] if is_given else node.kwargs.get(param.name)
             yield from tree_leaves(given)
+
+
+def calls_functions(node: Node) -> bool:
+    """Return whether a node calls functions, whose results may be operands, or views of them."""
+    target = node.target
+    return isinstance(target, HigherOrderOperator) and str(target) not in _FUNCTIONAL
+
+
+def written_by(node: Node) -> Iterator[Any]:
+    """Yield the nodes whose values a node writes to, or may write to."""
+    yield from written_by_op(node)
+    if calls_functions(node):
+        inner = next((each for each in node.args if isinstance(each, OpOverload)), None)
+        if inner is None:  # who knows what its functions do
+            yield from tree_leaves((node.args, node.kwargs))
+        elif inner._schema.is_mutable:
+            yield from node.all_input_nodes

@@ -1,4 +1,4 @@
-"""``validate``: whether a program does what the graph says that it was made from.
+"""Whether the lines of a program do what the graph says that it was made from.
 
 The front end records for each line the nodes that it computes, and for each call the node whose
 value a buffer holds afterwards. That is the witness; nothing is searched for. Along the lines, each
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch.fx import Node
@@ -23,7 +23,8 @@ from torch.utils._pytree import tree_leaves
 
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.liveness import Life, storages_of
-from wrapper_ir.frontends.inductor.versions import Versions, is_uninitialized, op_name
+from wrapper_ir.debugging.findings import NotShown, Validation
+from wrapper_ir.graphs.versions import Versions, is_uninitialized, op_name
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.diagnostics import Diagnostic
 
@@ -33,59 +34,8 @@ if TYPE_CHECKING:
     from wrapper_ir.verify.rules import Rule
 
 
-@dataclass(frozen=True, slots=True)
-class NotShown:
-    """A line of which the witness says too little.
-
-    Attributes:
-        path: The line; empty for an input or a result.
-        part: The input or result, such as ``results[0]``; empty for a line.
-        why: The reason.
-        source: The source line in the model, if known.
-    """
-
-    path: ir.Path
-    part: str
-    why: str
-    source: str = ""
-
-    def __str__(self) -> str:
-        place = str(self.path) or self.part
-        return f"{place}: {self.why}" + (f" ({self.source})" if self.source else "")
-
-
-@dataclass(frozen=True, slots=True)
-class Validation:
-    """What was found of a program.
-
-    Attributes:
-        lines: The number of lines, and results.
-        faults: Where the program does something else than the graph.
-        not_shown: Lines and results of which nothing can be said.
-    """
-
-    lines: int
-    faults: tuple[Diagnostic, ...]
-    not_shown: tuple[NotShown, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """True if there are no faults."""
-        return not self.faults
-
-    def __str__(self) -> str:
-        shown = self.lines - len({(each.path, each.part) for each in self.not_shown})
-        head = f"{shown} of {self.lines} lines and results shown, {len(self.faults)} faults"
-        return "\n".join((head, *map(str, self.faults), *map(str, self.not_shown)))
-
-
-def validate(program: ir.Program, graph: torch.fx.GraphModule) -> Validation:
-    """Compare a program with the graph that it was made from.
-
-    Args:
-        program: A program of ``wir.record()``, planned or not.
-        graph: Its graph, from ``graphs`` of the same recording.
-    """
+def compare_lines(program: ir.Program, graph: torch.fx.GraphModule) -> Validation:
+    """Compare the lines of a program with the graph that it was made from, without running it."""
     return _Walk(program, graph).found()
 
 
@@ -366,9 +316,9 @@ class _Walk:
             if isinstance(value, ir.BufferValue):
                 yield f"results[{position}]", value.buffer
 
-    def _report(self, line: ir.AnyLine | None, rule: Rule, part: str = "", **fields: Any) -> None:
+    def _report(self, line: ir.AnyLine | None, rule: Rule, part: str = "", **named: object) -> None:
         path, origin = self._where(line)
-        message = rule.template.format_map(fields)
+        message = rule.template.format_map(named)
         self.faults.append(Diagnostic(rule, message, path, part, origin, rule.hint))
 
     def _not_shown(self, line: ir.AnyLine | None, why: str, part: str = "") -> None:

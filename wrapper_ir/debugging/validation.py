@@ -1,0 +1,82 @@
+"""``validate``: whether a program does what the graph says that it was made from.
+
+The lines are compared with the graph's nodes by what the front end recorded; see ``refinement``.
+What that takes on trust, that a kernel computes the nodes recorded for it, a run tries.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from wrapper_ir.debugging.against_graph import NoOriginsError, compare_with_graph, module_of
+from wrapper_ir.debugging.refinement import compare_lines
+from wrapper_ir.debugging.runs import INTERPRETER
+from wrapper_ir.interpreter import made_up_inputs
+from wrapper_ir.lines.fields import as_program
+from wrapper_ir.lines.walk import Path
+from wrapper_ir.verify import rules
+from wrapper_ir.verify.diagnostics import Diagnostic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wrapper_ir.debugging.against_graph import Comparison, Graph
+    from wrapper_ir.debugging.findings import Validation
+    from wrapper_ir.lines.program import Program
+
+
+def validate(
+    program: Program,
+    graph: Graph,
+    *,
+    run: bool = False,
+    inputs: Sequence[Any] | None = None,
+    seed: int = 0,
+) -> Validation:
+    """Compare a program with the graph that it was made from.
+
+    The walk along the lines costs a fraction of compiling, and calls nothing. With ``run=True`` the
+    reference interpreter runs the program, and its graph runs op by op beside it; each buffer that
+    is known to hold the value of one node is compared with that, and so are inputs and results at
+    the end. Each value goes on from the program's own, so that one wrong kernel is one fault.
+
+    Args:
+        program: A program of ``wir.record()`` or ``capture``, planned or not.
+        graph: Its graph, from ``graphs`` of the same recording.
+        run: Whether to compare values as well.
+        inputs: The program's inputs for the run; by default they are made up from its layouts.
+        seed: The seed of inputs that are made up.
+
+    Returns:
+        Faults, and what is not shown. In ``faults`` are lines that differ from the graph, in order,
+        and then values (WIR1139) in the order of the calls.
+
+    Raises:
+        OptionValueError: ``graph`` is not a graph.
+        OtherGraphError: The program was not made from this graph.
+        NoTypicalValueError: No inputs can be made up.
+    """
+    as_program(program, "wir.validate")
+    found = compare_lines(program, module_of(graph))
+    if not run:
+        return found
+    given = made_up_inputs(program, seed) if inputs is None else inputs
+    try:
+        beside = compare_with_graph(program, given, graph, INTERPRETER, ends=True)
+    except NoOriginsError:
+        return found  # where nothing is recorded, nothing is shown, either
+    faults = (*found.faults, *_faults(program, beside))
+    count, skipped = beside.compared, beside.skipped
+    return dataclasses.replace(found, faults=faults, compared=count, skipped=skipped)
+
+
+def _faults(program: Program, beside: Comparison) -> Iterator[Diagnostic]:
+    """Yield the values that differ."""
+    rule = rules.WRONG_VALUE
+    for each in beside.differences:
+        what = f"%{each.buffer}" if each.buffer else each.part
+        message = rule.template.format(what=what, node=each.node, words=each.words)
+        path = Path() if each.call is None else each.call.path
+        origin = None if each.call is None else program.origin_of(each.call.line)
+        yield Diagnostic(rule, message, path, each.part, origin, rule.hint)
