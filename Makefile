@@ -28,7 +28,7 @@ WORKERS ?= 2
 OPINFO_DTYPES := float64 bfloat16 int64 bool complex64 float16 int32
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-torch test-sample test-radar release-check models gpu check docs wheel release fuzz mutants opinfo zoo odd changes sweep explorer pictures bench sanitize disorders format clean
+.PHONY: help setup demo test test-long test-torch test-sample test-radar release-check models gpu check docs wheel release fuzz mutants seeded opinfo zoo odd changes sweep explorer pictures bench sanitize disorders format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -131,6 +131,9 @@ opinfo: setup ## torch's own samples of its ops and modules, gradients too, agai
 	$(BIN)/python -m tools.opinfo --modules --backward --write
 	$(BIN)/python -m tools.opinfo --dynamic --every 4 --write
 	$(BIN)/python -m tools.opinfo --front-end from_fx --emitter python
+
+seeded: setup ## faults put into programs of whole models: who finds them (3 minutes; MODELS=glob,... for some)
+	$(BIN)/python -W ignore -m tests.seeded --models '$(or $(MODELS),*)' --seed $(SEED)
 
 zoo: setup ## whole models against stock Inductor, all emitters (hours; MODELS=glob,... for some)
 	$(BIN)/python -m tests.zoo --models '$(or $(MODELS),*)' --jobs $(WORKERS)

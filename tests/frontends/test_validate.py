@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import pathlib
 import re
@@ -17,18 +16,15 @@ from torch._dynamo.exc import BackendCompilerFailed
 from torch.nn import functional
 
 import wrapper_ir as wir
+from tests.seeded.changes import CHANGES, dropped_calls, older_arguments
 from wrapper_ir.cli.app import main
 from wrapper_ir.debugging import Validation, validation
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.frontends.inductor import ContractWarning, GraphMismatchError
 from wrapper_ir.interpreter import NoTypicalValueError, interpret
 from wrapper_ir.lines import (
-    BufferArg,
-    BufferValue,
-    ExternKernel,
     KernelCall,
     KernelDefinition,
-    effects,
 )
 from wrapper_ir.lines.kernels import CppKernel
 from wrapper_ir.lines.walk import Path
@@ -123,55 +119,6 @@ def outcome(program: Program) -> list[Tensor]:
     return [*interpret(program, *inputs), *inputs]
 
 
-def without_calls(program: Program) -> Iterator[tuple[str, Program]]:
-    for index, line in enumerate(program.body):
-        if isinstance(line, KernelCall | ExternKernel) and not effects(line).defines:
-            body = program.body[:index] + program.body[index + 1 :]
-            yield f"without line {index}", program.replace(body=body)
-
-
-def with_calls_swapped(program: Program) -> Iterator[tuple[str, Program]]:
-    calls = [
-        i for i, line in enumerate(program.body) if isinstance(line, KernelCall | ExternKernel)
-    ]
-    for one, other in itertools.pairwise(calls):
-        body = list(program.body)
-        body[one], body[other] = body[other], body[one]
-        yield f"lines {one} and {other} swapped", program.replace(body=tuple(body))
-
-
-def with_other_arguments(program: Program) -> Iterator[tuple[str, Program]]:
-    for index, line in enumerate(program.body):
-        if not isinstance(line, KernelCall | ExternKernel):
-            continue
-        found = effects(line)
-        for position, arg in enumerate(line.args):
-            if not isinstance(arg, BufferArg) or arg.buffer in found.writes:
-                continue
-            layout = program.buffers[arg.buffer]
-            for name, other in program.buffers.items():
-                if name != arg.buffer and other == layout and name not in found.written:
-                    args = list(line.args)
-                    args[position] = dataclasses.replace(arg, buffer=name)
-                    body = list(program.body)
-                    body[index] = dataclasses.replace(line, args=tuple(args))
-                    yield f"%{name} for %{arg.buffer} in {index}", program.replace(body=tuple(body))
-
-
-def with_other_results(program: Program) -> Iterator[tuple[str, Program]]:
-    for position, value in enumerate(program.results):
-        if isinstance(value, BufferValue):
-            layout = program.buffers[value.buffer]
-            for name, other in program.buffers.items():
-                if name != value.buffer and other == layout:
-                    results = list(program.results)
-                    results[position] = BufferValue(name)
-                    yield f"result {position} is %{name}", program.replace(results=tuple(results))
-
-
-CHANGES = (without_calls, with_calls_swapped, with_other_arguments, with_other_results)
-
-
 def is_harmful(program: Program, expected: Sequence[Tensor]) -> bool:
     found = outcome(program)
     pairs = zip(found, expected, strict=True)
@@ -184,7 +131,7 @@ def test_harmful_changes_are_found() -> None:
     for function in FUNCTIONS:
         program, graph = recorded(function)
         expected = outcome(program)
-        for change in CHANGES:
+        for change in CHANGES.values():
             for name, changed in change(program):
                 if diagnose(changed):
                     continue
@@ -244,7 +191,7 @@ def test_a_run_finds_harmful_changes_that_the_lines_do_not_show() -> None:
     """Which parameter of a fused kernel gets which value, its nodes do not say; a run does."""
     program, graph = recorded(pieces)
     expected, found = outcome(program), 0
-    for change in CHANGES:
+    for change in CHANGES.values():
         for name, changed in change(program):
             if diagnose(changed) or wir.validate(changed, graph).ok is False:
                 continue
@@ -265,7 +212,7 @@ def test_a_run_says_what_is_left_in_an_input() -> None:
     ((_, changed),) = with_other_numbers(program)
     found = wir.validate(changed, graph, run=True, inputs=arguments())
     assert ["%arg0_1" in each.message for each in found.faults] == [True]
-    *_, (_, changed) = without_calls(program)
+    *_, (_, changed) = dropped_calls(program)
     found = wir.validate(changed, graph, run=True, inputs=arguments())
     assert [each.part for each in found.faults if each.rule is rules.WRONG_VALUE] == ["inputs[0]"]
 
@@ -308,7 +255,7 @@ def test_a_program_that_is_not_its_graph_is_an_error_or_a_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     program, graph = recorded(pieces)
-    changes = (changed for _, changed in with_other_arguments(program) if not diagnose(changed))
+    changes = (changed for _, changed in older_arguments(program) if not diagnose(changed))
     changed = next(each for each in changes if not wir.validate(each, graph).ok)
     stock = validation.validate
     monkeypatch.setattr(validation, "validate", lambda _, graph: stock(changed, graph))

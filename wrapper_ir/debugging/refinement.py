@@ -124,11 +124,11 @@ class _Walk:
             self._forget(found)
         else:
             nodes = self._nodes(names)
-            own = self.lives.storages(found.writes)
+            # What a kernel writes under one name and reads under another may be new.
+            new = self.lives.storages(set(found.writes) - set(found.reads))
             for name in dict.fromkeys((*found.reads, *found.writes)):
-                # What a kernel writes and reads again may be new.
-                is_read = own.isdisjoint(self.lives.storages((name,)))
-                self._check_read(line, name, nodes, is_read=is_read)
+                is_old = name in found.reads and new.isdisjoint(self.lives.storages((name,)))
+                self._check_read(line, name, nodes, is_read=is_old)
             self._check_positions(line, nodes)
             self._write(found, line, nodes, origin.values if origin else ())
             self.computed |= nodes

@@ -25,11 +25,12 @@ class NoTypicalValueError(WrapperIRError):
     default_hint = "give the inputs (on the command line with --inputs)"
 
 
-def made_up_inputs(program: ir.Program, seed: int) -> tuple[Any, ...]:
+def made_up_inputs(program: ir.Program, seed: int, *, positive: bool = False) -> tuple[Any, ...]:
     """Make up inputs that fit a program's layouts.
 
     Floating point values are normally distributed; integers and truth values are 0 or 1. Symbolic
     sizes take their hints. A number is the one that the program asserts, or else its hint, or 1.0.
+    With ``positive``, floating point values are the absolute ones: variances, for instance.
 
     Raises:
         NoTypicalValueError: A symbol has no hint, or an input is an object.
@@ -38,7 +39,7 @@ def made_up_inputs(program: ir.Program, seed: int) -> tuple[Any, ...]:
     hints = _hints(program)
     return tuple(
         (
-            _made_up(program.layout(each.name), hints, generator)
+            _made_up(program.layout(each.name), hints, generator, positive=positive)
             if isinstance(each, ir.BufferInput)
             else hints.get(input_name(each))
         )
@@ -89,7 +90,9 @@ def _hints(program: ir.Program) -> dict[str, float]:
     return hints
 
 
-def _made_up(layout: ir.Layout, hints: dict[str, float], generator: torch.Generator) -> Tensor:
+def _made_up(
+    layout: ir.Layout, hints: dict[str, float], generator: torch.Generator, *, positive: bool
+) -> Tensor:
     sizes = {name: int(value) for name, value in hints.items()}
     size = [int(substitute(extent, sizes)) for extent in layout.size]
     stride = [int(substitute(step, sizes)) for step in layout.stride]
@@ -97,6 +100,7 @@ def _made_up(layout: ir.Layout, hints: dict[str, float], generator: torch.Genera
     tensor = torch.empty_strided(size, stride, dtype=dtype, device=str(layout.device))
     if layout.dtype.is_floating or layout.dtype.is_complex:
         values = torch.randn(size, generator=generator)
+        values = values.abs() if positive else values
     else:
         values = torch.randint(0, 2, size, generator=generator)
     return tensor.copy_(values)

@@ -1,0 +1,33 @@
+"""Faults put into programs of two models are found, and nothing is said of what has none."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.seeded.changes import CHANGES
+from tests.seeded.survey import FINDERS, survey
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
+]
+
+
+def test_faults_are_found() -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        found = survey(["mlp", "input_mutation"], most=4, seed=1)
+    finally:
+        torch.set_num_threads(threads)
+    assert found.alarms == []
+    assert found.missed == [], found.table()
+    assert found.noise == []
+    assert found.not_shown.total() == 0
+    assert found.share(*FINDERS) == 1
+    assert found.share(*FINDERS[:-1]) > 0.9
+    for kind in CHANGES:
+        assert sum(n for (each, _), n in found.harmful.items() if each == kind) > 4
+    for who in FINDERS[:-1]:
+        assert sum(n for (_, each), n in found.harmful.items() if each == who) > 4
