@@ -6,8 +6,9 @@
 Each model of the differential tests is compiled by stock Inductor in a process of its own with
 empty caches; then, in the same process, its programs come from ``wir.record()`` and each proof runs
 ``--rounds`` times. The table shows medians: the time of compiling, and each proof's share of it.
-``rules`` is the time of ``wir.verify``. Time is that of the process, without the C++ compiler's. The last rows are programs of 1,000 to 100,000 lines, made
-of a graph op by op, and show microseconds a line: proofs are linear.
+``rules`` is the time of ``wir.verify``. Time is that of the process, without the C++ compiler's.
+The last rows are programs of 1,000 to 100,000 lines, made of a graph op by op, and show
+microseconds a line: proofs are linear.
 """
 
 from __future__ import annotations

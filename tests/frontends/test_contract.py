@@ -111,6 +111,24 @@ def read_as_halves(x: Tensor, d: Tensor) -> Any:
     return y, halves * 1
 
 
+def part_of_a_sum_with_zero(x: Tensor, d: Tensor) -> Any:
+    """Inductor leaves out the addition, whose result has other strides than what it adds to."""
+    y = d.expand(4, 4) + 0
+    y.as_strided((2, 4), (4, 1), 4).add_(x[:2])
+    return y, y.as_strided((4,), (5,), 0) * 2
+
+
+def part_of_a_copy_of_a_part(x: Tensor, d: Tensor) -> Any:
+    y = x[1:].clone()
+    return y.as_strided((2, 4), (4, 1), 4) + d
+
+
+def scattered_into_bits(x: Tensor, d: Tensor) -> Any:
+    """Inductor would write the diagonal in place, as numbers in the place of bits."""
+    y = (x.view(torch.int32) + 1).view(torch.float32)
+    return torch.diagonal_scatter(y, d), torch.where(y > 2, y, x)
+
+
 def copied_back_beside_a_choice(x: Tensor, d: Tensor) -> Any:
     """Both branches have something that a pass changes, in their own graphs."""
     y = torch.diagonal_scatter(x, d)
@@ -139,6 +157,9 @@ FUNCTIONS = {
     two_scatters: False,
     read_as_bits: False,
     read_as_halves: True,
+    part_of_a_sum_with_zero: False,
+    part_of_a_copy_of_a_part: False,
+    scattered_into_bits: False,
 }
 
 

@@ -19,13 +19,14 @@ from wrapper_ir.debugging.eager import Beside, OtherGraphError, Saved
 from wrapper_ir.debugging.extract import copies, with_own_state
 from wrapper_ir.debugging.runs import saved_run
 from wrapper_ir.errors import OptionValueError, WrapperIRError
+from wrapper_ir.graphs.versions import Versions
 from wrapper_ir.interpreter import folded_values
 from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.passes.probed import Call, calls_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from wrapper_ir.debugging.runs import SavedRun
     from wrapper_ir.lines.program import Program
@@ -107,7 +108,7 @@ def compare_with_graph(
     arguments = arguments_of(graph, own, inputs)
     with tempfile.TemporaryDirectory(prefix="wrapper_ir-compare-") as root:
         run = saved_run(program, target, inputs, Path(root) / "a", math.nan)
-        saved, unknown = _by_node(run, nodes)
+        saved, unknown = _by_node(run, nodes, _last_writes(program, rows, Versions(module.graph)))
         beside = Beside(module, saved, constants_of(own), tolerance)
         places = _places(program, graph, inputs) if ends else []
         afterwards = {name: run.inputs[position] for position, name in places}
@@ -135,18 +136,41 @@ def _unlike(
             yield Unlike(None, f"inputs[{inputs[each.node]}]", "", *said)
 
 
+def _last_writes(
+    program: Program, rows: Iterable[tuple[Call, str, str]], versions: Versions
+) -> dict[tuple[str, str], str]:
+    """Return by call and buffer the last node of the call's that writes to the value in place."""
+    last = {}
+    for call, buffer, value in rows:
+        node = versions.nodes.get(value.partition("[")[0])
+        root = versions.root(node)
+        if node is None or root is None or root in versions.unknown:
+            continue
+        origin = program.origin_of(call.line)
+        own = set() if origin is None else set(origin.nodes)
+        writers = versions.writers.get(root, ())[versions.after(node, root) :]
+        for each in writers:
+            if each.name in own:
+                last[call.label, buffer] = each.name
+    return last
+
+
 def _by_node(
-    run: SavedRun, nodes: Mapping[tuple[str, str], str]
+    run: SavedRun,
+    nodes: Mapping[tuple[str, str], str],
+    last: Mapping[tuple[str, str], str],
 ) -> tuple[dict[str, list[Saved]], int]:
     """Return the saved tensors by the graph value that they hold, and how many hold none."""
     saved: dict[str, list[Saved]] = {}
     unknown = 0
     for position, entry in enumerate(run.entries):
-        value = nodes.get((entry["call"], entry["buffer"]))
+        key = entry["call"], entry["buffer"]
+        value = nodes.get(key)
         if value is None:
             unknown += 1
             continue
-        tensor = Saved(position, functools.partial(run.load, position))
+        load = functools.partial(run.load, position)
+        tensor = Saved(position, load, last.get(key, ""))
         saved.setdefault(value, []).append(tensor)
     return saved, unknown
 

@@ -176,10 +176,18 @@ _NO_NODE: Final = "come from nodes that the graph lacks"
 
 @dataclass(frozen=True)
 class Saved:
-    """A tensor that a call wrote: its position in the order of writing, and how to read it."""
+    """A tensor that a call wrote.
+
+    Attributes:
+        position: That in the order of writing.
+        load: Reads it.
+        after: The last in-place op of the call's on the value, if there is one. The buffer holds
+            the value before it or after it: Inductor may write what it gives to other memory.
+    """
 
     position: int
     load: Callable[[], Tensor]
+    after: str = ""
 
 
 #: The positions of what is compared after all that calls wrote.
@@ -222,6 +230,9 @@ class Beside(Interpreter):
     ) -> None:
         super().__init__(module, garbage_collect_values=False)
         self._saved: dict[str, list[tuple[Indices, Saved]]] = {}
+        self._nodes: dict[str, Node] = {}
+        #: What is compared after a later node than its own, as it did not hold the value of that.
+        self._later: dict[str, list[tuple[str, Indices, Saved]]] = {}
         for value, tensors in saved.items():
             name, path = _parsed(value)
             self._saved.setdefault(name, []).extend((path, each) for each in tensors)
@@ -253,7 +264,8 @@ class Beside(Interpreter):
             afterwards: What the program left in its inputs, by the names of placeholders.
         """
         self._results, self._afterwards = results, afterwards or {}
-        missing = self._saved.keys() - {node.name for node in self.graph.nodes}
+        self._nodes = {node.name: node for node in self.graph.nodes}
+        missing = self._saved.keys() - self._nodes.keys()
         if len(missing) > len(self._saved) // 2:
             raise OtherGraphError(reason=f"it has no node {min(missing)!r}")
         self.skipped[_NO_NODE] += sum(len(self._saved[name]) for name in missing)
@@ -281,16 +293,26 @@ class Beside(Interpreter):
             if node.op == "output":
                 return None
             value, reason = None, reason or _FAILED
+        self._note_kind(node, value, reason)
+        self._note_change(node)
+        for path, saved in self._saved.get(node.name, ()):
+            if saved.after and not self._is_met(node, value, path, saved):
+                self._later.setdefault(saved.after, []).append((node.name, path, saved))
+            else:
+                value = self._meet(node, value, path, saved)
+        for name, path, saved in self._later.get(node.name, ()):
+            written = self._nodes[name]
+            self.env[written] = self._meet(written, self.env.get(written), path, saved)
+        return value
+
+    def _note_kind(self, node: Node, value: Any, reason: str) -> None:
+        """Record whether a node's value is unknown, exact or rounded."""
         if reason:
             self._unknown[node] = reason
         elif node.op in ("placeholder", "get_attr"):
             self._exact.add(node)
         elif any(_is_floating(v) for v in _parts(value)) or self._from_rounded(node):
             self._rounded.add(node)
-        self._note_change(node)
-        for path, saved in self._saved.get(node.name, ()):
-            value = self._meet(node, value, path, saved)
-        return value
 
     def _from_rounded(self, node: Node) -> bool:
         return any(each in self._rounded for each in node.all_input_nodes)
@@ -302,6 +324,15 @@ class Beside(Interpreter):
                 self._changed.update({_memory(v): v for v in _parts(self.env.get(each))})
 
     # Comparing with a tensor of the program.
+
+    def _is_met(self, node: Node, value: Any, path: Indices, saved: Saved) -> bool:
+        """Return whether a tensor of the program holds the value of a node, as far as is known."""
+        part = value
+        for index in path:
+            part = part[index] if isinstance(part, (list, tuple)) and index < len(part) else None
+        got = saved.load()
+        is_known = node not in self._unknown and _are_alike(part, got)
+        return not (is_known and isinstance(part, Tensor) and self._words(node, part, got, path))
 
     def _meet(self, node: Node, value: Any, path: Indices, saved: Saved) -> Any:
         part = value

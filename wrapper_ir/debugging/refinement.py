@@ -79,6 +79,8 @@ class _Walk:
         }
         #: The nodes of the lines so far.
         self.computed: set[Node] = set()
+        #: The nodes whose ops lines call. What makes an argument of an op may record its node, too.
+        self.called = {self._calling(line) for line in self.program.body}
 
     def found(self) -> Validation:
         self._enter()
@@ -129,8 +131,9 @@ class _Walk:
             for name in dict.fromkeys((*found.reads, *found.writes)):
                 is_old = name in found.reads and new.isdisjoint(self.lives.storages((name,)))
                 self._check_read(line, name, nodes, is_read=is_old)
-            self._check_positions(line, nodes)
-            self._write(found, line, nodes, origin.values if origin else ())
+            self._check_positions(line)
+            own = nodes - (self.called - {self._calling(line)})
+            self._write(found, line, own, origin.values if origin else ())
             self.computed |= nodes
 
     def _forget(self, found: ir.Effects) -> None:
@@ -182,15 +185,22 @@ class _Walk:
         elif writers := self._writers(state):
             self._check_version(line, name, state, writers, nodes)
 
-    def _check_positions(self, line: ir.AnyLine, nodes: set[Node]) -> None:
-        """Check that an op gets what its node takes, each at its position."""
+    def _calling(self, line: ir.AnyLine) -> Node | None:
+        """Return the node whose op a line calls, if it is certain."""
         if not ir.traits.calls_op(line):
-            return
+            return None
+        origin = self.program.origin_of(line)
+        names = {name.partition("[")[0] for name in origin.nodes} if origin is not None else ()
         name = line.op.partition(".")[0]
-        calling = [node for node in nodes if op_name(node) == name]
-        if len(calling) != 1:
+        calling = [node for node in self._nodes(names) if op_name(node) == name]
+        return calling[0] if len(calling) == 1 else None
+
+    def _check_positions(self, line: ir.AnyLine) -> None:
+        """Check that an op gets what its node takes, each at its position."""
+        calling = self._calling(line)
+        if calling is None or not ir.traits.calls_op(line):
             return
-        for arg, taken in zip(line.args, calling[0].args, strict=False):
+        for arg, taken in zip(line.args, calling.args, strict=False):
             state = self._state(arg.buffer) if isinstance(arg, ir.BufferArg) else None
             wanted = self.versions.root(taken)
             if state is None or state.root is None or wanted is None:
@@ -260,7 +270,9 @@ class _Walk:
             elif not is_whole:
                 state.root = state.version = None
             elif value is not None and root is not None:
-                state.root, state.version = root, self.versions.after(value, root)
+                # The line may write to the value, too.
+                state.root = root
+                state.version = max(self.versions.after(value, root), *self._done(root, nodes), 0)
             elif state.root is not None:
                 state.root = state.version = None
 

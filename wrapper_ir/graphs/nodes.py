@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils._pytree import tree_leaves
 
@@ -29,6 +30,14 @@ def returns_view(node: Node) -> bool:
         return False
     returns = (each.alias_info for each in node.target._schema.returns)
     return any(each is not None and not each.is_write for each in returns)
+
+
+def chain_of_views(node: Node) -> list[Node]:
+    """Return a node, what it is a view of, what that is a view of, and so on to the root."""
+    chain = [node]
+    while returns_view(chain[-1]) and isinstance(chain[-1].args[0], torch.fx.Node):
+        chain.append(chain[-1].args[0])
+    return chain
 
 
 def written_by_op(node: Node) -> Iterator[Any]:

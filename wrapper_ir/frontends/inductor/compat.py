@@ -117,7 +117,7 @@ try:
     from torch._inductor.custom_graph_pass import CustomGraphModulePass
     from torch._inductor.dependencies import MemoryDep
     from torch._inductor.exc import InductorError
-    from torch._inductor.fx_passes import post_grad, reinplace
+    from torch._inductor.fx_passes import joint_graph, post_grad, reinplace
     from torch._inductor.graph import GraphLowering
     from torch._inductor.ops_handler import DefaultHandler
     from torch._inductor.output_code import CompiledFxGraph
@@ -188,6 +188,16 @@ in_place_passes: tuple[tuple[Any, str], ...] = tuple(
     )
     if hasattr(module, name)
 )
+
+#: The ops that those passes may put an op in the place of that writes to its first argument.
+inplaceable_ops: Any = reinplace.inplaceable_ops
+
+#: Inductor's passes that leave out ops which only copy, and the ops that one of them may leave out.
+copy_removing_passes: tuple[tuple[Any, str], ...] = (
+    (post_grad, "remove_noop_ops"),
+    (joint_graph, "remove_no_ops"),
+)
+noop_registry: Any = post_grad.noop_registry
 
 #: Streams and other objects that are no tensors, which graphs refer to; what notes them.
 external_objects: Any = getattr(runtime_wrappers, "index_to_external_object_weakref", ())

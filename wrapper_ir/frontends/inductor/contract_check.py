@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.contract import contract_of
 from wrapper_ir.frontends.inductor.errors import (
     ContractError,
@@ -28,6 +29,7 @@ from wrapper_ir.frontends.inductor.errors import (
     GraphMismatchError,
 )
 from wrapper_ir.frontends.inductor.session import statistics
+from wrapper_ir.graphs.nodes import chain_of_views
 from wrapper_ir.verify.contract import Contract, breaches
 
 if TYPE_CHECKING:
@@ -81,37 +83,78 @@ def noting_contract(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> C
     return codegen_and_compile
 
 
-def unless_with_copies(stock: Callable[..., Any]) -> Callable[..., Any]:
+def unless_with_copies(
+    is_ours: Callable[[], bool], stock: Callable[..., Any]
+) -> Callable[..., Any]:
     """Wrap one of Inductor's passes that make a graph write in place, so that it can be off."""
 
     @wraps(stock)
-    def change(*args: Any, **kwargs: Any) -> Any:
-        return None if _keeps_copies.get() else stock(*args, **kwargs)
+    def change(graph: Any, *args: Any, **kwargs: Any) -> Any:
+        is_off = _keeps_copies.get() or (
+            is_ours() and _writes_through_bits(getattr(graph, "graph", graph))
+        )
+        return None if is_off else stock(graph, *args, **kwargs)
 
     return change
 
 
-def keeping_clones(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap Inductor's pass that leaves out clones, unless an op writes to a view of one.
+def _writes_through_bits(graph: torch.fx.Graph) -> bool:
+    """Return whether a pass may make an op write to a view of another element type.
 
-    Such a view is the base of the write, and has the offset of the clone, not of what was cloned.
+    Inductor's loops then convert numbers, where the bits are to be stored.
+    """
+    nodes = (node for node in graph.nodes if node.target in compat.inplaceable_ops)
+    firsts = (node.args[0] for node in nodes if node.args)
+    return any(isinstance(each, torch.fx.Node) and _is_of_bits(each) for each in firsts)
+
+
+def _is_of_bits(node: torch.fx.Node) -> bool:
+    return any(each.target is torch.ops.aten.view.dtype for each in chain_of_views(node))
+
+
+def keeping_storages(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a pass of Inductor's that leaves out ops which only copy, such as ``clone`` or ``+ 0``.
+
+    It puts what was copied in the place of the copy, which may begin elsewhere in its storage, and
+    have other strides. Who counts from the beginning of the storage then finds other elements. So
+    the pass does not run where such a node is a view of a copy.
     """
 
     @wraps(stock)
-    def remove(graph: Any) -> Any:
-        writing: Any = torch.ops.higher_order.auto_functionalized_v2
-        found = graph.find_nodes(op="call_function", target=writing) if is_ours() else ()
-        bases = (base for node in found for base in node.kwargs.get("_all_bases") or ())
-        return None if any(map(_is_view_of_clone, bases)) else stock(graph)
+    def remove(graph: Any, *args: Any) -> Any:
+        nodes = getattr(graph, "graph", graph)
+        return None if is_ours() and _counts_from_copy(nodes) else stock(graph, *args)
 
     return remove
 
 
-def _is_view_of_clone(base: Any) -> bool:
-    node = base
-    while node.target in (torch.ops.aten.view.dtype, torch.ops.aten.alias.default):
-        node = node.args[0]
-    return node is not base and node.target is torch.ops.aten.clone.default
+def _counts_from_copy(graph: torch.fx.Graph) -> bool:
+    """Return whether a node counts from the beginning of memory that a copy may have made."""
+    aten = torch.ops.aten
+    for op in (aten.as_strided.default, aten.as_strided_scatter.default):
+        calls = graph.find_nodes(op="call_function", target=op)
+        if any(_may_be_left_out(chain_of_views(node.args[0])[-1]) for node in calls):
+            return True
+    writing: Any = torch.ops.higher_order.auto_functionalized_v2
+    calls = graph.find_nodes(op="call_function", target=writing)
+    bases = [base for node in calls for base in node.kwargs.get("_all_bases") or ()]
+    # A base that is a copy itself is cloned again where that is needed.
+    roots = (root for base in bases if (root := chain_of_views(base)[-1]) is not base)
+    return any(map(_may_be_left_out, roots))
+
+
+def _may_be_left_out(node: torch.fx.Node) -> bool:
+    """Return whether a node calls an op that Inductor may take for a copy."""
+    packet = getattr(node.target, "overloadpacket", None)
+    return node.target in compat.noop_registry or packet in _ARITHMETIC
+
+
+#: Ops that Inductor takes for copies with an argument of zero or one.
+_ARITHMETIC: Final = (
+    *(torch.ops.aten.add, torch.ops.aten.sub),
+    torch.ops.aten.mul,
+    torch.ops.aten.div,
+)
 
 
 @contextlib.contextmanager

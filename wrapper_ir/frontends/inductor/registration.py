@@ -204,8 +204,14 @@ _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
         *(inductor_entry._InProcessFxCompile, "codegen_and_compile"),
         partial(contract_check.noting_contract, _is_made),
     ),
-    *((module, name, contract_check.unless_with_copies) for module, name in compat.in_place_passes),
-    (compat.post_grad, "remove_noop_ops", partial(contract_check.keeping_clones, _is_made)),
+    *(
+        (module, name, partial(contract_check.unless_with_copies, _is_made))
+        for module, name in compat.in_place_passes
+    ),
+    *(
+        (module, name, partial(contract_check.keeping_storages, _is_made))
+        for module, name in compat.copy_removing_passes
+    ),
     (compat.CachedResult, "wrap_post_compile", overlaps.noting_metadata),
     (
         *(compat.runtime_wrappers, "create_synthetic_base_metadata"),
