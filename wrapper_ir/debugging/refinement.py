@@ -49,12 +49,14 @@ class _State:
         made_for: The nodes of the lines that made it and wrote to it. What holds no node's value
             may hold a part of one, such as the sums of a softmax.
         is_filled: Whether a line has written to it, or the caller.
+        writer: The last line that has written to it.
     """
 
     root: Node | None = None
     version: int | None = None
     made_for: frozenset[Node] = frozenset()
     is_filled: bool = False
+    writer: ir.AnyLine | None = None
 
 
 @dataclass
@@ -69,6 +71,8 @@ class _Walk:
         self.versions = Versions(self.graph)
         self.lives = storages_of(self.program).lives
         self.states: dict[Life, _State] = {}
+        #: What inputs stand for at first, where that is certain.
+        self.given: dict[str, Node] = {}
         self.index = 0
         #: The names of nodes in subgraphs, which may be those of others here.
         self.inner = {
@@ -99,6 +103,8 @@ class _Walk:
             if isinstance(item, ir.BufferInput):
                 node = places[position] if is_all else None
                 self._put(item.name, _State(node, 0, is_filled=True))
+                if node is not None and node not in self.versions.unknown:
+                    self.given[item.name] = node
         attributes = {
             str(node.target): self.versions.root(node)
             for node in self.graph.find_nodes(op="get_attr")
@@ -261,7 +267,7 @@ class _Walk:
                 # The node changes what another one made.
                 self._report(line, rules.WRONG_ARGUMENT, name=name, node="nothing")
             state.made_for |= nodes
-            state.is_filled = True
+            state.is_filled, state.writer = True, line
             if done:
                 if state.version is not None and min(done) > state.version + 1:
                     node = writers[state.version].name
@@ -290,9 +296,13 @@ class _Walk:
             if state is None or state.root is None:
                 continue
             writers = self._writers(state)
+            written = self.versions.writers.get(self.given.get(name, state.root), [])
             if state.version is not None and state.version < len(writers):
                 node = writers[state.version].name
-                self._report(None, rules.WRITE_MISSING, part=item, name=name, node=node)
+                self._at_end(state, rules.WRITE_MISSING, item, name=name, node=node)
+            elif written and state.root is not self.given.get(name, state.root):
+                # Something else has been written over it.
+                self._at_end(state, rules.WRITE_MISSING, item, name=name, node=written[-1].name)
             elif state.version is None and writers:
                 why = f"the contents of %{name} at the end are not known"
                 self._not_shown(None, why, part=item)
@@ -310,14 +320,14 @@ class _Walk:
         part = f"results[{position}]"
         if state is not None and not (state.is_filled or is_uninitialized(root)):
             fields = {"position": position, "node": node.name, "other": "nothing"}
-            self._report(None, rules.WRONG_RESULT, part=part, **fields)
+            self._at_end(state, rules.WRONG_RESULT, part, **fields)
         elif state is None or state.root is None or root in self.versions.unknown:
             makers = {node, root, *self.versions.writers.get(root, ())}
             if state is None or makers.isdisjoint(state.made_for):
                 self._not_shown(None, f"the value of %{name} is not known", part=part)
         elif state.root is not root:
             fields = {"position": position, "node": node.name, "other": state.root.name}
-            self._report(None, rules.WRONG_RESULT, part=part, **fields)
+            self._at_end(state, rules.WRONG_RESULT, part, **fields)
 
     def _outside(self) -> Iterator[tuple[str, str]]:
         """Yield the inputs and results whose contents the caller sees, with the part's name."""
@@ -328,10 +338,16 @@ class _Walk:
             if isinstance(value, ir.BufferValue):
                 yield f"results[{position}]", value.buffer
 
-    def _report(self, line: ir.AnyLine | None, rule: Rule, part: str = "", **named: object) -> None:
+    def _report(self, line: ir.AnyLine, rule: Rule, **named: object) -> None:
         path, origin = self._where(line)
         message = rule.template.format_map(named)
-        self.faults.append(Diagnostic(rule, message, path, part, origin, rule.hint))
+        self.faults.append(Diagnostic(rule, message, path, "", origin, rule.hint))
+
+    def _at_end(self, state: _State, rule: Rule, part: str, **named: object) -> None:
+        """Report what an input or a result holds, with the origin of the line that wrote it."""
+        origin = None if state.writer is None else self.program.origin_of(state.writer)
+        message = rule.template.format_map(named)
+        self.faults.append(Diagnostic(rule, message, ir.Path(), part, origin, rule.hint))
 
     def _not_shown(self, line: ir.AnyLine | None, why: str, part: str = "") -> None:
         path, origin = self._where(line)

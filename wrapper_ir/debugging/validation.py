@@ -80,11 +80,14 @@ def _faults(program: Program, runs: Sequence[Comparison]) -> Iterator[Diagnostic
     """Yield the values that differ in some run, in the order of calls."""
     rule = rules.WRONG_VALUE
     unlike = {(e.call, e.part, e.buffer): e for run in reversed(runs) for e in run.differences}
+    known = filter(None, map(program.origin_of, program.body)) if unlike else ()
+    origins = {node: origin for origin in known for node in origin.nodes}
     for each in sorted(unlike.values(), key=_order):
         what = f"%{each.buffer}" if each.buffer else each.part
         message = rule.template.format(what=what, node=each.node, words=each.words)
         path = Path() if each.call is None else each.call.path
-        origin = None if each.call is None else program.origin_of(each.call.line)
+        line = None if each.call is None else each.call.line
+        origin = origins.get(each.node) if line is None else program.origin_of(line)
         yield Diagnostic(rule, message, path, each.part, origin, rule.hint)
 
 

@@ -143,4 +143,5 @@ class Collectives:
 
     def _report(self, name: str, work: _Work, place: Place | None = None) -> None:
         op = shown(work.event.line.op)
-        self.state.report(rules.NOT_WAITED_FOR, place=place, name=name, op=op)
+        about = work.event.place
+        self.state.report(rules.NOT_WAITED_FOR, place=place, about=about, name=name, op=op)

@@ -332,7 +332,7 @@ class Lifetimes:
         for storage in buffer.storages:
             if end := storage.end or storage.given_up:
                 fault = partial(self.state.report, rules.DEAD_RESULT, place=place)
-                fault(position=position, name=name, why=_why(end))
+                fault(about=buffer.place, position=position, name=name, why=_why(end))
             storage.leaves = True
             if storage.slot is not None:
                 storage.slot.pool.leaves = True

@@ -113,14 +113,24 @@ class State:
         return Place(self.frame, self.index, part)
 
     def report(
-        self, rule: Rule, *, place: Place | None = None, part: str = "", **fields: object
+        self,
+        rule: Rule,
+        *,
+        place: Place | None = None,
+        part: str = "",
+        about: Place | None = None,
+        **fields: object,
     ) -> None:
-        """Record a fault, by default at the current line. Duplicates are dropped."""
+        """Record a fault, by default at the current line. Duplicates are dropped.
+
+        If the place has no origin in the model, such as a result, that of ``about`` is named.
+        """
         where = place or self.here(part)
         message = rule.template.format_map(fields)
         key = (rule.code, message, where)
         if key not in self._found:
-            at = (where.path, where.full_part, self._origin(where))
+            origin = self._origin(where) or (about and self._origin(about))
+            at = (where.path, where.full_part, origin)
             diagnostic = Diagnostic(rule, message, *at, rule.hint.format_map(fields))
             self._found[key] = (where.order, diagnostic)
 

@@ -10,6 +10,7 @@ import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ordering import CALLER, Clocks, Touch, touch
 from wrapper_ir.lines.traits import calls, ends, takes_memory, works
 from wrapper_ir.verify import rules
+from wrapper_ir.verify.state import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -146,7 +147,7 @@ class Streams(ir.PartialLineVisitor[str]):
     def _report(self, rule: Rule, **fields: str | int) -> None:
         """Record a fault that makes it unclear where or when the line runs."""
         self._is_faulty = True
-        self.state.report(rule, place=None, part="", **fields)
+        self.state.report(rule, place=None, part="", about=None, **fields)
 
     # Order.
 
@@ -183,7 +184,7 @@ class Streams(ir.PartialLineVisitor[str]):
                 is_covered = other in line.after and storage.slot is None
                 if not is_covered and not self.clocks.sees(history.stream, other, position):
                     fault = partial(self.state.report, rules.ENDS_EARLY, name=line.buffer)
-                    fault(other=other, stream=history.stream)
+                    fault(about=self._place(position), other=other, stream=history.stream)
 
     def finish(self) -> None:
         """Check that the caller's stream has waited for the program's own streams."""
@@ -191,17 +192,22 @@ class Streams(ir.PartialLineVisitor[str]):
         for number, stream in enumerate(program.streams, start=1):
             self._check_branch(number, stream)
         own = {n for n, s in enumerate(program.streams, start=1) if s.user_object is None}
-        open_: dict[str, tuple[str, int]] = {}
+        open_: dict[str, tuple[str, int, int]] = {}
         for part, name in self._callers_names():
             for storage in self.lifetimes.storages(name):
                 history = self._history(storage)
                 if history.stream in own:
-                    open_[part] = (name, history.stream)
+                    open_[part] = (name, history.stream, history.writer[1])
                 for other, position in history.before(writes=True):
                     if other in own and not self.clocks.sees(CALLER, other, position):
-                        open_[part] = (name, other)
-        for part, (name, other) in open_.items():
-            self.state.report(rules.NOT_JOINED, part=part, name=name, other=other)
+                        open_[part] = (name, other, position)
+        for part, (name, other, position) in open_.items():
+            about = self._place(position)
+            self.state.report(rules.NOT_JOINED, part=part, about=about, name=name, other=other)
+
+    def _place(self, position: int) -> Place | None:
+        """Return the line at a position; 0 is before the program."""
+        return Place(self.state.root, position - 1) if position else None
 
     def _check_branch(self, number: int, stream: ir.Stream) -> None:
         """Check that a captured stream is the program's own and joined at the end."""

@@ -82,6 +82,7 @@ class Symbols:
     def check_layout(self, name: str, layout: Layout, place: Place) -> None:
         """Check that sizes, strides and offset use integer symbols only."""
         for symbol in sorted(layout.symbols):
+            self._listed(symbol, place)
             info = self.state.program.symbols.get(symbol)
             if info is not None and info.kind is not SymbolKind.INT:
                 what = f"the layout of %{name} needs an int"
