@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.diffing import diff, diff_sources
 from wrapper_ir.diffing.model import Row, to_text
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.lines.kernels import CppKernel
+from wrapper_ir.lines.program import Program
+from wrapper_ir.options.process import SNAPSHOTS
+from wrapper_ir.testing.texts import WIR, snapshot_text
 from wrapper_ir.text import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from wrapper_ir.diffing.model import Report
-
-#: The ``target`` of snapshots that are programs in text form.
-WIR: Final = "wir"
 
 #: Lines of a text that are shown of a snapshot that does not exist yet.
 _SHOWN: Final = 16
@@ -37,7 +38,7 @@ class Comparison:
         before: The text of the snapshot; None if there is none.
         after: The text that the test made; None if that failed.
         notes: What to know before the changes.
-        error: Why there is no text.
+        error: The reason why there is no text.
     """
 
     place: str
@@ -45,7 +46,7 @@ class Comparison:
     before: str | None
     after: str | None
     notes: tuple[str, ...] = ()
-    error: str = ""
+    error: Exception | None = None
 
     @property
     def differs(self) -> bool:
@@ -65,7 +66,9 @@ class Comparison:
         """Yield what differs, row by row."""
         yield from (Row(note, "changed") for note in self.notes)
         if self.after is None:
-            yield from (Row(line) for line in self.error.splitlines())
+            is_said = isinstance(self.error, WrapperIRError | TypeError)
+            text = str(self.error) if is_said else repr(self.error)
+            yield from (Row(line) for line in text.splitlines())
         elif self.before is None:
             yield from _beginning(self.after)
         else:
@@ -85,6 +88,36 @@ def record(comparison: Comparison) -> Comparison:
     if noted is not None:
         noted.append(comparison)
     return comparison
+
+
+def compare(
+    data: object,
+    before: str | None,
+    target: str,
+    place: str,
+    settle: Callable[[str], str] = lambda text: text,
+) -> Comparison:
+    """Record the comparison of a program with the text of a snapshot, and return it.
+
+    What goes wrong is part of it. ``settle`` takes the program's text and returns what is compared.
+    """
+    try:
+        after = settle(snapshot_text(data, target))
+    except Exception as error:  # an emitter's may be any
+        return record(Comparison(place, target, before, None, error=error))
+    return record(Comparison(place, target, before, after, _notes(data)))
+
+
+def _notes(program: object) -> tuple[str, ...]:
+    """Return what is to be known of a program whose kernels are not those of snapshots."""
+    assert isinstance(program, Program)
+    sources = (definition.source for definition in program.kernels.values())
+    sets = {source.isa for source in sources if isinstance(source, CppKernel) and source.isa}
+    others = ", ".join(sorted(sets - {SNAPSHOTS.isa}))
+    if not others:
+        return ()
+    which = f"its kernels are for {others}, not {SNAPSHOTS.isa} as in snapshots"
+    return (f"{which}: capture it in the test, on a processor with {SNAPSHOTS.isa}",)
 
 
 def difference(before: str, after: str, target: str) -> Report:

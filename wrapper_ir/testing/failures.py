@@ -81,7 +81,10 @@ def command(item: pytest.Item) -> str:
     here = item.config.invocation_params.dir
     file, _, name = item.nodeid.partition("::")
     path = Path(os.path.relpath(item.config.rootpath / file, here)).as_posix()
-    return f"pytest {shlex.quote(f'{path}::{name}')} --snapshot-update"
+    test = shlex.quote(f"{path}::{name}")
+    if item.config.pluginmanager.hasplugin("syrupy"):
+        return f"pytest {test} --snapshot-update"
+    return f"EXPECTTEST_ACCEPT=1 pytest {test}"
 
 
 def _rows(comparison: Comparison, item: pytest.Item) -> Iterator[Row]:
