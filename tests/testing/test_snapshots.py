@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import wrapper_ir as wir
 from tests import warm
+from wrapper_ir.testing.corpus import corpus_program
 
 if TYPE_CHECKING:
     import subprocess
@@ -70,9 +74,129 @@ def test_a_new_name_changes_nothing(folder: Path) -> None:
 def test_a_change_is_named(folder: Path) -> None:
     done = run(folder, size=16)
     assert done.returncode == 1
-    assert "8 -> 16" in done.stdout
     file = FOLDER / "test_forms.wir"
-    assert f"in {file}; pytest --snapshot-update accepts the changes" in done.stdout
+    assert f"""
+snapshot differs: {file}
+accept it:  pytest test_it.py::test_forms --snapshot-update
+
+lines: 1 changed; inputs: 1 changed
+  bytes allocated                   32  -> 64
+  bytes at the peak                 32  -> 64
+inputs, constants, symbols, results
+  ~ input [0] %input0 : f32[16] @cpu
+    size[0] 8 -> 16
+lines
+  ~ body[1]  %buf0 = allocate : f32[16] @cpu
+    size[0] 8 -> 16
+test_it.py:16: in test_forms
+""" in (done.stdout)
+    assert "FAILED test_it.py::test_forms - snapshot differs: __snapshots__/test_it" in done.stdout
+
+
+def test_the_command_that_a_failure_names_accepts_it(folder: Path, tmp_path: Path) -> None:
+    """From another folder, and for a test whose name a shell would take apart."""
+    (tmp_path / "some tests").mkdir()
+    test = """
+import pytest
+import wrapper_ir as wir
+from wrapper_ir.testing.corpus import corpus_program
+
+@pytest.mark.parametrize("name", ["it's $HOME"])
+def test_it(wir_snapshot, name):
+    assert corpus_program("relu_twice") == wir_snapshot
+"""
+    (tmp_path / "some tests" / "test_new.py").write_text(test)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    here = tmp_path / "here"
+    here.mkdir()
+    found = warm.run(warm.PYTEST, "-q", "../some tests", cwd=here, PYTEST_ADDOPTS="")
+    (line,) = [each for each in found.stdout.splitlines() if each.startswith("accept it:  ")]
+    pytest_, *words = shlex.split(line.removeprefix("accept it:  "))
+    assert pytest_ == "pytest"
+    accepted = warm.run(warm.PYTEST, *words, cwd=here, PYTEST_ADDOPTS="")
+    again = warm.run(warm.PYTEST, "-q", "../some tests", cwd=here, PYTEST_ADDOPTS="")
+    assert [each.returncode for each in (found, accepted, again)] == [1, 0, 0], accepted.stdout
+
+
+NOISY = """
+import logging
+import wrapper_ir as wir
+from wrapper_ir.testing.corpus import corpus_program
+{imported}
+
+def test_it(wir_snapshot):
+    logging.getLogger("torch").warning("a trace " * 50)
+    print("printed")
+    program = corpus_program("relu_twice")
+    {check}
+
+def test_of_something_else(wir_snapshot):
+    print("printed")
+    assert corpus_program("relu_twice") == wir_snapshot(name="one")
+    assert 1 == 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "check", "place", "options"),
+    [
+        ("", "assert program == wir_snapshot, 'a message'", "test_noisy.py", ()),
+        ("", "assert wir_snapshot == program", "test_noisy.py", ("--color=yes",)),
+        ("from helper import check", "check(program, wir_snapshot)", "helper.py", ("-n1",)),
+    ],
+    ids=["message", "reversed", "helper"],
+)
+def test_nothing_comes_before_the_difference_or_after_it(
+    tmp_path: Path, imported: str, check: str, place: str, options: tuple[str, ...]
+) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "helper.py").write_text("def check(a, b):\n    assert a == b\n")
+    text = NOISY.replace("{imported}", imported).replace("{check}", check)
+    (tmp_path / "test_noisy.py").write_text(text)
+    command = (*options, "-q", "-k", "test_it", "-p", "no:cacheprovider")
+    paths = {"PYTHONPATH": f"{Path.cwd()}:{tmp_path}", "PYTEST_ADDOPTS": "", "COLUMNS": "120"}
+    written = warm.run(warm.PYTEST, *command, "--snapshot-update", cwd=tmp_path, **paths)
+    assert written.returncode == 0, written.stdout
+    (tmp_path / "test_noisy.py").write_text(text.replace("relu_twice", "residual"))
+    done = warm.run(warm.PYTEST, *command, cwd=tmp_path, **paths)
+    shown = re.sub(r"\x1b\[\d+m", "", done.stdout)
+    assert (shown != done.stdout) == ("--color=yes" in options)
+    assert "printed" not in shown
+    assert "a trace" not in shown
+    two = (corpus_program(name).canonical() for name in ("relu_twice", "residual"))
+    assert all(line in shown for line in str(wir.diff(*two)).splitlines() if "->" in line)
+    before, first, rest = shown.partition(
+        "snapshot differs: __snapshots__/test_noisy/test_it.wir\n"
+    )
+    assert first
+    assert before.splitlines()[-1 - ("-n1" in options)].strip("_") == " test_it "
+    last = re.split("\n[-=]{3}", rest)[0].splitlines()[-2:]
+    assert re.fullmatch(rf"{place}:\d+: in test_it", last[0]), rest
+    assert re.fullmatch(r"\d+ lines of captured output: pytest -vv shows them", last[1])
+    everything = warm.run(warm.PYTEST, *command, "-vvv", cwd=tmp_path, **paths)
+    assert "a trace" in everything.stdout
+
+
+def test_another_assert_of_the_test_is_reported_as_always(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    text = NOISY.replace("{imported}", "").replace("{check}", "")
+    (tmp_path / "test_noisy.py").write_text(text)
+    command = ("-q", "-k", "test_of", "-p", "no:cacheprovider")
+    written = warm.run(warm.PYTEST, *command, "--snapshot-update", cwd=tmp_path, PYTEST_ADDOPTS="")
+    assert "E       assert 1 == 2" in written.stdout
+    assert "printed" in written.stdout
+    assert (tmp_path / "__snapshots__" / "test_noisy" / "test_of_something_else[one].wir").exists()
+
+
+def test_a_small_change_fits_a_screen(folder: Path) -> None:
+    """Of 120 columns and 40 lines, all that pytest prints."""
+    text = TEST.replace("{size}", "16").replace("{x}", "x").replace("{name}", "negated")
+    (folder / "test_it.py").write_text(text)
+    done = warm.run(warm.PYTEST, cwd=folder, PYTEST_ADDOPTS="", COLUMNS="120")
+    lines = done.stdout.splitlines()
+    assert "8 -> 16" in done.stdout
+    assert len(lines) < 40
+    assert max(map(len, lines)) <= 120
 
 
 def test_a_new_test_is_told_how_to_write_its_file(folder: Path) -> None:
@@ -82,8 +206,8 @@ def test_a_new_test_is_told_how_to_write_its_file(folder: Path) -> None:
     (folder / "test_new.py").unlink()
     assert done.returncode == 1
     file = Path("__snapshots__/test_new/test_forms.wir")
-    assert f"no such file yet: {file}; pytest --snapshot-update writes it" in done.stdout
-    assert "is no program" not in done.stdout
+    accept = "accept it:  pytest test_new.py::test_forms --snapshot-update"
+    assert f"snapshot missing: {file}\n{accept}\n\n+ wir 2\n+ program @program" in done.stdout
 
 
 def test_other_emitters_have_snapshots(folder: Path) -> None:
@@ -116,6 +240,9 @@ def test_no_program_is_an_error(folder: Path) -> None:
     done = run(folder, "test_other.py")
     (folder / "test_other.py").unlink()
     assert done.returncode == 1
+    assert (
+        "no text to compare with the snapshot __snapshots__/test_other/test_it.wir" in done.stdout
+    )
     assert "a wir snapshot takes a program, not str" in done.stdout
 
 
@@ -160,5 +287,5 @@ def test_it(wir_snapshot):
     (folder / "test_other.py").write_text(test)
     done = run(folder, "test_other.py")
     (folder / "test_other.py").unlink()
-    said, then = done.stdout.find("its kernels are for avx512"), done.stdout.find("no such file")
+    said, then = done.stdout.find("its kernels are for avx512"), done.stdout.find("+ wir 2")
     assert 0 < said < then

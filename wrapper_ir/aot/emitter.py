@@ -116,6 +116,14 @@ class CppEmitter(CppRenderer, Emitter):
 
         prepare_module()
 
+    @classmethod
+    @override
+    def kept_text(cls, text: str) -> str:
+        """Return the text in one style if clang-format is installed."""
+        from wrapper_ir.aot.formatting import format_cpp
+
+        return format_cpp(text)
+
     @override
     def legalisation(self) -> tuple[str, ...]:
         kept = f"host={self.scratch_bytes},device={self.scratch_bytes},arena={self.arena}"

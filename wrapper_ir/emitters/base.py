@@ -274,6 +274,17 @@ class Emitter(ABC):
         """
         return self.legal.passes
 
+    @classmethod
+    def kept_text(cls, text: str) -> str:
+        """Return a text of its own as files have it that are kept and compared, such as snapshots.
+
+        An emitter overrides it to leave out what depends on the machine, or to use one style.
+
+        Args:
+            text: The text of a program in canonical form.
+        """
+        return text
+
     def prepare_loading(self) -> None:  # noqa: B027 - most emitters need nothing
         """Start what loading its programs takes once per machine, such as compiling a header.
 

@@ -1,26 +1,124 @@
-"""The pytest plugin: fixtures for snapshots of programs.
+"""The pytest plugin: fixtures for snapshots of programs, and how their failures are shown.
 
 Every pytest run loads it if wrapper_ir is installed, so it imports nothing until a fixture is used.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
     from syrupy.assertion import SnapshotAssertion
 
-__all__ = ["cpp_snapshot", "emitter_snapshot", "fx_snapshot", "python_snapshot", "wir_snapshot"]
+    from wrapper_ir.testing.comparisons import Comparison
+    from wrapper_ir.testing.inline import InlineSnapshot, Ledger
+
+__all__ = [
+    "cpp_snapshot",
+    "emitter_snapshot",
+    "fx_snapshot",
+    "python_snapshot",
+    "wir_inline",
+    "wir_snapshot",
+]
+
+#: A test's comparisons with snapshots.
+_COMPARED: Final = pytest.StashKey[list["Comparison"]]()
+
+#: What the tests of a run compared inline; what it is called between processes of pytest-xdist.
+_LEDGER: Final = pytest.StashKey["Ledger"]()
+_OUTPUT: Final = "wrapper_ir_inline"
+
+#: What to say at the end of a run.
+_SAID: Final = pytest.StashKey[list[str]]()
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Skip snapshot folders: ``python_snapshot`` may have written a ``test_it.py`` there."""
     return True if collection_path.name == "__snapshots__" else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_assertrepr_compare(
+    left: object, right: object
+) -> Generator[None, list[list[str] | None], list[list[str] | None]]:
+    """Explain a comparison with a snapshot of a program in our words, in place of syrupy's."""
+    found = yield
+    if "wrapper_ir.testing.snapshots" in sys.modules:
+        from wrapper_ir.testing.snapshots import explanation  # noqa: PLC0415 - on first use
+
+        lines = explanation(left) or explanation(right)
+        return [lines] if lines else found
+    return found
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the difference, whole and first, if a snapshot made a test fail."""
+    report = yield
+    compared = item.stash.get(_COMPARED, None)
+    if compared and call.excinfo is not None and call.when == "call" and report.failed:
+        from wrapper_ir.testing import failures  # noqa: PLC0415 - on first use
+
+        comparison = failures.failed(compared, call.excinfo.value)
+        if comparison is not None:
+            failures.show(report, item, call, comparison)
+    return report
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401 - of pytest-xdist, if it is there
+    """Take what another process compared inline."""
+    data = getattr(node, "workeroutput", {}).get(_OUTPUT)
+    if data:
+        _ledger(node.config).add_data(data)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write inline snapshots that are to be accepted, in the process that started the others."""
+    config = session.config
+    ledger = config.stash.get(_LEDGER, None)
+    if ledger is None:
+        return
+    output = getattr(config, "workeroutput", None)
+    if output is not None:
+        output[_OUTPUT] = ledger.as_data()
+        return
+    accepts, accepts_new = _accepts(config)
+    said = [*ledger.write(new_only=not accepts)] if accepts or accepts_new else []
+    config.stash[_SAID] = said
+    if any(each.startswith("error") for each in said):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:  # noqa: ANN401
+    """Say what was written."""
+    for line in config.stash.get(_SAID, []):
+        terminalreporter.write_line(line)
+
+
+def _accepts(config: pytest.Config) -> tuple[bool, bool]:
+    """Return whether inline snapshots that differ are to be written, and whether missing ones."""
+    every = config.getoption("update_snapshots", default=False)
+    new = config.getoption("update_new_snapshots_only", default=False)
+    return bool(every or os.environ.get("EXPECTTEST_ACCEPT")), bool(new)
+
+
+def _ledger(config: pytest.Config) -> Ledger:
+    """Return what the tests of this run compared inline."""
+    from wrapper_ir.testing.inline import Ledger  # noqa: PLC0415 - on first use
+
+    return config.stash.setdefault(_LEDGER, Ledger())
 
 
 def _syrupy(request: pytest.FixtureRequest) -> Any:  # noqa: ANN401 - Syrupy may be missing
@@ -30,26 +128,29 @@ def _syrupy(request: pytest.FixtureRequest) -> Any:  # noqa: ANN401 - Syrupy may
     """
     if not request.config.pluginmanager.hasplugin("syrupy"):
         pytest.fail(f"the fixture {request.fixturename} needs the package syrupy", pytrace=False)
-    request.getfixturevalue("_snapshot_machine")
+    request.getfixturevalue("_comparing")
     return request.getfixturevalue("snapshot")
 
 
 def _snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
     """Return syrupy's fixture with the extension that the requested fixture names."""
     snapshot = _syrupy(request)
-    from wrapper_ir.testing.snapshots import extension  # noqa: PLC0415 - on first use
+    from wrapper_ir.testing.snapshots import EXTENSIONS  # noqa: PLC0415 - on first use
 
-    result: SnapshotAssertion = snapshot.use_extension(extension(str(request.fixturename)))
+    result: SnapshotAssertion = snapshot.use_extension(EXTENSIONS[str(request.fixturename)])
     return result
 
 
 @pytest.fixture
-def _snapshot_machine() -> Iterator[None]:
-    """Have programs that the test captures written for one machine, whichever this is."""
+def _comparing(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Note what the test compares, and have its programs written for one machine, whichever."""
     from wrapper_ir.options.process import SNAPSHOTS, pinned  # noqa: PLC0415 - on first use
+    from wrapper_ir.testing.comparisons import comparisons  # noqa: PLC0415 - on first use
 
     token = pinned.set(SNAPSHOTS)
+    noted = comparisons.set(request.node.stash.setdefault(_COMPARED, []))
     yield
+    comparisons.reset(noted)
     pinned.reset(token)
 
 
@@ -95,3 +196,15 @@ def emitter_snapshot(request: pytest.FixtureRequest) -> Callable[..., SnapshotAs
         return snapshots[key]
 
     return of
+
+
+@pytest.fixture
+def wir_inline(request: pytest.FixtureRequest, _comparing: None) -> InlineSnapshot:
+    """Return a function that compares a program with a text in the test, which pytest can write.
+
+    ``wir_inline(program, "...")``; ``--snapshot-update`` or ``EXPECTTEST_ACCEPT=1`` write the text.
+    """
+    from wrapper_ir.testing.inline import InlineSnapshot  # noqa: PLC0415 - on first use
+
+    accepts, accepts_new = _accepts(request.config)
+    return InlineSnapshot(_ledger(request.config), accepts=accepts, accepts_new=accepts_new)
