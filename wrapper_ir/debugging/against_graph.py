@@ -19,6 +19,7 @@ from wrapper_ir.debugging.eager import Beside, OtherGraphError, Saved
 from wrapper_ir.debugging.extract import copies, with_own_state
 from wrapper_ir.debugging.runs import saved_run
 from wrapper_ir.errors import OptionValueError, WrapperIRError
+from wrapper_ir.graphs.versions import Versions
 from wrapper_ir.interpreter import folded_values
 from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.effects import effects
@@ -99,7 +100,7 @@ def compare_with_graph(
         OtherGraphError: The program was not captured from this graph.
     """
     module = module_of(graph)
-    rows = list(_graph_values(program))
+    rows = list(_graph_values(program, Versions(module.graph)))
     if not rows:
         raise NoOriginsError
     nodes = {(call.label, name): value for call, name, value in rows}
@@ -167,18 +168,23 @@ def _places(program: Program, graph: Graph, inputs: Sequence[Any]) -> list[tuple
     ]
 
 
-def _graph_values(program: Program) -> Iterator[tuple[Call, str, str]]:
+def _graph_values(program: Program, versions: Versions) -> Iterator[tuple[Call, str, str]]:
     """Yield the calls outside regions with their outputs and the graph values of those outputs.
 
-    In a region, a name may belong to a node of another graph.
+    In a region, a name may belong to a node of another graph. If a call also computes what writes
+    to the memory of a node, its output holds more than that node's value.
     """
     for call in calls_of(program):
         origin = program.origin_of(call.line)
-        values = () if origin is None or len(call.path) != 1 else origin.values
+        if origin is None or len(call.path) != 1:
+            continue
+        values = origin.values
         written = effects(call.line, program).written
         if len(values) == len(written):
             for name, value in zip(written, values, strict=True):
-                if value:
+                node = versions.nodes.get(value.partition("[")[0])
+                writers = versions.writers.get(node, ()) if node is not None else ()
+                if value and not any(each.name in origin.nodes for each in writers):
                     yield call, program.qualified_names.get(name, name), value
 
 

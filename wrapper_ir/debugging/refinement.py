@@ -266,7 +266,10 @@ class _Walk:
             elif not is_whole:
                 state.root = state.version = None
             elif value is not None and root is not None:
-                state.root, state.version = root, self.versions.after(value, root)
+                # A kernel may also compute what writes to the memory that it makes.
+                later = self._done(root, nodes) if value is root else ()
+                state.root = root
+                state.version = max((self.versions.after(value, root), *later))
             elif state.root is not None:
                 state.root = state.version = None
 
