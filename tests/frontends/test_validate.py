@@ -110,6 +110,24 @@ def test_forward_and_backward_of_a_model_are_what_their_graphs_say() -> None:
         assert not found.not_shown
 
 
+def scatter_of_a_product(x: Tensor, w: Tensor) -> Any:
+    y = torch.mm(x, w)
+    return torch.diagonal_scatter(y, x[1]), torch.diagonal_scatter(y, y.diagonal())[1:], y
+
+
+# Torch's own lowering of a diagonal calls a function of torch's that is deprecated.
+@pytest.mark.filterwarnings("ignore:.*check. is deprecated:FutureWarning")
+def test_a_kernel_may_write_to_the_memory_that_it_makes() -> None:
+    """A clone, and the write to it that makes it a scatter, are one kernel."""
+    program, graph = recorded(scatter_of_a_product)
+    found = wir.validate(program, graph, run=True)
+    assert found.ok, str(found)
+    assert not found.not_shown
+    missing = [each for _, each in dropped_calls(program) if not diagnose(each)]
+    assert len(missing) >= 2
+    assert not any(wir.validate(each, graph, run=True).ok for each in missing)
+
+
 # Changed programs. Whether a change is harmful, the interpreter tells.
 
 

@@ -198,7 +198,9 @@ def _graph_values(program: Program) -> Iterator[tuple[Call, str, str]]:
     """
     for call in calls_of(program):
         origin = program.origin_of(call.line)
-        values = () if origin is None or len(call.path) != 1 else origin.values
+        if origin is None or len(call.path) != 1:
+            continue
+        values = origin.values
         written = effects(call.line, program).written
         if len(values) == len(written):
             for name, value in zip(written, values, strict=True):
