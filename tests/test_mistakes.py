@@ -43,6 +43,7 @@ ON_PROGRAMS: dict[str, Callable[[Any], object]] = {
     "diff": lambda given: wir.diff(given, PROGRAM),
     "diff, the second": lambda given: wir.diff(PROGRAM, given),
     "canonical": wir.canonical,
+    "structure": wir.structure,
     "interpret": wir.interpret,
     "insert_probes": lambda given: wir.insert_probes(given, wir.DebugPrinter()),
     "assert_equivalent": wir.testing.assert_equivalent,

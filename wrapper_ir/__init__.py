@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from wrapper_ir.diffing import ProgramDiff as ProgramDiff
     from wrapper_ir.diffing import canonical as canonical
     from wrapper_ir.diffing import diff as diff
+    from wrapper_ir.diffing import structure as structure
     from wrapper_ir.emitters import register_emitter as register_emitter
     from wrapper_ir.errors import OptionError as OptionError
     from wrapper_ir.errors import UnsupportedError as UnsupportedError
@@ -99,7 +100,7 @@ _DEFINED_IN = {
     "debug_printer": ("DebugPrinter", "insert_probes"),
     "debugging.validation": ("validate",),
     "devices": ("register_device",),
-    "diffing": ("ProgramDiff", "canonical", "diff"),
+    "diffing": ("ProgramDiff", "canonical", "diff", "structure"),
     "emitters": ("register_emitter",),
     "errors": ("OptionError", "UnsupportedError", "WrapperIRError"),
     "explorer": ("explore",),

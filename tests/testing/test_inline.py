@@ -37,6 +37,7 @@ class TestThem:
 def test_two(wir_inline):
     wir_inline(make(SIZE)); wir_inline(make(SIZE + 1))
     wir_inline(make(SIZE), target="fx")
+    wir_inline(make(SIZE), target="structure")
 '''
 
 CLASH = """
@@ -73,7 +74,7 @@ def test_they_are_written_in_place(
 ) -> None:
     written = run(folder, *options, **changes)
     assert written.returncode == 0, written.stdout
-    assert "wrote 4 inline snapshots in test_it.py\n" in written.stdout
+    assert "wrote 5 inline snapshots in test_it.py\n" in written.stdout
     text = (folder / "test_it.py").read_text()
     assert '        wir_inline(make(8), """\n            wir 2\n            program @prog' in text
     assert text.count("import wrapper_ir as wir") == 1
@@ -120,7 +121,7 @@ def test_a_call_that_needs_several_texts_is_left_alone(
     (folder / "test_it.py").write_text((TEST + CLASH).replace("SIZE", "8"))
     done = run(folder, *options, "--snapshot-update")
     assert done.returncode == 1
-    assert "wrote 4 inline snapshots in test_it.py\n" in done.stdout
+    assert "wrote 5 inline snapshots in test_it.py\n" in done.stdout
     assert "tests need several texts in this one call" in done.stdout
     assert "    wir_inline(make(size), 'text')\n" in (folder / "test_it.py").read_text()
 

@@ -29,12 +29,13 @@ extern aten::neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
 return %y
 """
 
-def test_forms(wir_snapshot, python_snapshot, cpp_snapshot, fx_snapshot):
+def test_forms(wir_snapshot, python_snapshot, cpp_snapshot, fx_snapshot, structure_snapshot):
     program = wir.parse(TEXT)
     assert program == wir_snapshot
     assert program == python_snapshot
     assert program == cpp_snapshot
     assert program == fx_snapshot
+    assert program == structure_snapshot
 '''
 
 FOLDER = Path("__snapshots__") / "test_it"
@@ -59,11 +60,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_one_real_file_a_snapshot(folder: Path) -> None:
     files = {path.suffix: path for path in (folder / FOLDER).iterdir()}
-    assert files.keys() == {".wir", ".py", ".cpp", ".txt"}
+    assert files.keys() == {".wir", ".py", ".cpp", ".txt", ".structure"}
     compile(files[".py"].read_text(), "snapshot", "exec")
     assert "neg" in files[".cpp"].read_text()
     assert "neg" in files[".txt"].read_text()
     assert files[".wir"].read_text().startswith("wir ")
+    assert files[".structure"].read_text() == str(wir.structure(wir.load(files[".wir"])))
 
 
 def test_a_new_name_changes_nothing(folder: Path) -> None:

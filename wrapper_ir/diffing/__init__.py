@@ -1,4 +1,4 @@
-"""Comparing programs by meaning: a canonical form for equal ones, and diffs of others."""
+"""Comparing programs by meaning: a canonical form for equal ones, structures, and diffs."""
 
 # ruff: noqa: F403 - what a module lists in its __all__ is public here
 
@@ -9,6 +9,7 @@ from wrapper_ir.diffing.canonical_form import canonical
 from wrapper_ir.diffing.model import *
 from wrapper_ir.diffing.programs import aligned, diff
 from wrapper_ir.diffing.sequences import diff_sources
+from wrapper_ir.diffing.structural_form import structure
 
-__all__ = ["aligned", "canonical", "diff", "diff_sources"]
+__all__ = ["aligned", "canonical", "diff", "diff_sources", "structure"]
 __all__ += model.__all__

@@ -16,7 +16,7 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.lines.kernels import CppKernel
 from wrapper_ir.lines.program import Program
 from wrapper_ir.options.process import SNAPSHOTS
-from wrapper_ir.testing.texts import WIR, snapshot_text
+from wrapper_ir.testing.texts import PROGRAMS, STRUCTURE, snapshot_text
 from wrapper_ir.text import parse
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Comparison:
 
     Attributes:
         place: The snapshot: a file, or the place of a call, for people.
-        target: The emitter whose text it is, or ``wir``.
+        target: The emitter whose text it is, ``wir`` or ``structure``.
         before: The text of the snapshot; None if there is none.
         after: The text that the test made; None if that failed.
         notes: What to know before the changes.
@@ -105,7 +105,8 @@ def compare(
         after = settle(snapshot_text(data, target))
     except Exception as error:  # an emitter's may be any
         return record(Comparison(place, target, before, None, error=error))
-    return record(Comparison(place, target, before, after, _notes(data)))
+    notes = () if target == STRUCTURE else _notes(data)
+    return record(Comparison(place, target, before, after, notes))
 
 
 def _notes(program: object) -> tuple[str, ...]:
@@ -122,7 +123,7 @@ def _notes(program: object) -> tuple[str, ...]:
 
 def difference(before: str, after: str, target: str) -> Report:
     """Compare two texts: programs by meaning, if they are programs and mean different things."""
-    if target == WIR:
+    if target in PROGRAMS:
         try:
             found = diff(parse(before), parse(after))
         except WrapperIRError:
@@ -134,7 +135,7 @@ def difference(before: str, after: str, target: str) -> Report:
 
 def change_rows(before: str, after: str, target: str) -> Iterator[Row]:
     """Yield the changes in as few rows as possible: without empty and unchanged ones."""
-    if target == WIR:
+    if target in PROGRAMS:
         try:
             parse(before)
         except WrapperIRError as error:

@@ -18,7 +18,7 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.testing.comparisons import compare
 from wrapper_ir.testing.failures import SnapshotError
 from wrapper_ir.testing.rewriting import Edit, InlineSnapshotError, Site, write_edits
-from wrapper_ir.testing.texts import WIR
+from wrapper_ir.testing.texts import PROGRAMS, WIR, form
 from wrapper_ir.text import parse
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Inline:
 
     Attributes:
         site: The call.
-        target: The emitter whose text it is, or ``wir``.
+        target: The emitter whose text it is, ``wir`` or ``structure``.
         before: The text in the call as it is written, None if there is none.
         after: The text that a test made.
         differs: False if the two are the same but for indentation and names.
@@ -131,7 +131,7 @@ class InlineSnapshot:
         Args:
             program: The program.
             expected: The text, a literal.
-            target: ``wir``, or an emitter whose output the text is.
+            target: ``wir``, ``structure``, or an emitter whose output the text is.
 
         Raises:
             SnapshotError: They differ. pytest shows how.
@@ -142,8 +142,9 @@ class InlineSnapshot:
 
         def settle(text: str) -> str:
             after = normal(text)
-            is_same = before is not None and target == WIR and _means(before) == after
-            return before if is_same and before is not None else after
+            if before is not None and target in PROGRAMS and _means(before, target) == after:
+                return before
+            return after
 
         found = compare(program, before, target, f"{_shown(site)}, inline", settle)
         if found.after is None:
@@ -166,10 +167,10 @@ def normal(text: str) -> str:
     return "\n".join(row.rstrip(" \t") for row in rows).strip("\n")
 
 
-def _means(text: str) -> str:
-    """Return the canonical form of a program's text, or the text if it is no program."""
+def _means(text: str, target: str) -> str:
+    """Return a program's text in the form that is compared, or the text if it is no program."""
     try:
-        return normal(str(parse(text).canonical()))
+        return normal(str(form(parse(text), target)))
     except WrapperIRError:
         return text
 

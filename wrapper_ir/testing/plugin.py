@@ -20,14 +20,8 @@ if TYPE_CHECKING:
     from wrapper_ir.testing.comparisons import Comparison
     from wrapper_ir.testing.inline import InlineSnapshot, Ledger
 
-__all__ = [
-    "cpp_snapshot",
-    "emitter_snapshot",
-    "fx_snapshot",
-    "python_snapshot",
-    "wir_inline",
-    "wir_snapshot",
-]
+__all__ = ["cpp_snapshot", "emitter_snapshot", "fx_snapshot", "python_snapshot"]
+__all__ += ["structure_snapshot", "wir_inline", "wir_snapshot"]
 
 #: A test's comparisons with snapshots.
 _COMPARED: Final = pytest.StashKey[list["Comparison"]]()
@@ -157,6 +151,12 @@ def _comparing(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture
 def wir_snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
     """Return the snapshot of a program's text: ``assert program == wir_snapshot``."""
+    return _snapshot(request)
+
+
+@pytest.fixture
+def structure_snapshot(request: pytest.FixtureRequest) -> SnapshotAssertion:
+    """Return the snapshot of a program's structure: ``assert program == structure_snapshot``."""
     return _snapshot(request)
 
 

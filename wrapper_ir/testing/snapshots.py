@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.registry import emitter_class
 from wrapper_ir.testing.comparisons import Comparison, compare
-from wrapper_ir.testing.texts import WIR
+from wrapper_ir.testing.texts import STRUCTURE, WIR
 
 
 class ProgramFile(SingleFileSnapshotExtension):
@@ -57,6 +57,13 @@ class WirFile(ProgramFile):
     file_extension = "wir"
 
 
+class StructureFile(ProgramFile):
+    """A snapshot of a program's structure."""
+
+    target = STRUCTURE
+    file_extension = "structure"
+
+
 class PythonFile(ProgramFile):
     """A snapshot of a program's emitted Python."""
 
@@ -80,7 +87,8 @@ class FxFile(ProgramFile):
 
 #: The extensions of fixtures, by the fixture's name.
 EXTENSIONS: Final[dict[str, type[ProgramFile]]] = {
-    f"{each.target}_snapshot": each for each in (WirFile, PythonFile, CppFile, FxFile)
+    f"{each.target}_snapshot": each
+    for each in (WirFile, StructureFile, PythonFile, CppFile, FxFile)
 }
 
 

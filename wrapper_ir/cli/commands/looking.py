@@ -40,15 +40,19 @@ wrapper-ir print - < program.wir > formatted.wir
 @cli.program_argument
 @click.option("--origins", is_flag=True, help="Show where in the model each line comes from.")
 @click.option("--brief", is_flag=True, help="Show only the wrapper, without kernel sources.")
+@click.option("--structure", is_flag=True, help="Show only kernels, calls and their order.")
 @click.option("--color/--no-color", default=None, help="Use colour or not. Default: on a terminal.")
-def show(file: str, origins: bool, brief: bool, color: bool | None) -> None:
+def show(file: str, origins: bool, brief: bool, structure: bool, color: bool | None) -> None:
     """Print a program in its normal form; the text reads back as the same program.
 
-    The exception is --brief, which omits the sources of kernels and the structure of arguments.
+    The exceptions are --brief, which omits the sources of kernels and the structure of arguments,
+    and --structure, which is for comparing: it leaves out what a new torch writes otherwise.
     """
+    from wrapper_ir.diffing import structure as structure_of
     from wrapper_ir.text import print_program
 
-    text = print_program(read_program(file), origins=origins)
+    program = read_program(file)
+    text = print_program(structure_of(program) if structure else program, origins=origins)
     if brief:
         kept = (line for line in text.splitlines(True) if not line.lstrip().startswith(_ASIDE))
         text = "".join(kept)
@@ -167,6 +171,7 @@ def _say(report: dict[str, Any], words: str, *, quiet: bool) -> None:
 @cli.command("""
 wrapper-ir diff before.wir after.wir
 wrapper-ir diff before.wir after.wir --target python | less
+wrapper-ir diff torch-2.14.wir torch-2.15.wir --structure
 wrapper-ir print new.wir | wrapper-ir diff old.wir - --format json | jq .lines
 wrapper-ir diff golden.wir now.wir > /dev/null || echo they differ
 """)
@@ -179,6 +184,7 @@ wrapper-ir diff golden.wir now.wir > /dev/null || echo they differ
     shell_complete=cli.words(lambda: ("ir", *cli.targets())),
 )
 @cli.emitter_options
+@click.option("--structure", is_flag=True, help="Compare only kernels, calls and their order.")
 @click.option(
     "--format",
     "form",
@@ -186,7 +192,14 @@ wrapper-ir diff golden.wir now.wir > /dev/null || echo they differ
     help="Output format. Default: rich on a terminal, else text.",
 )
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
-def diff(before: str, after: str, target: str, options: tuple[str, ...], form: str | None) -> None:
+def diff(
+    before: str,
+    after: str,
+    target: str,
+    options: tuple[str, ...],
+    structure: bool,
+    form: str | None,
+) -> None:
     """Compare two programs by meaning: names and origins do not count.
 
     Lines are matched by what they do. Lines in a different place are shown as moved; of changed
@@ -194,13 +207,18 @@ def diff(before: str, after: str, target: str, options: tuple[str, ...], form: s
     differ, 2 if something is wrong with a file.
     """
     from wrapper_ir.diffing import diff as diff_programs
+    from wrapper_ir.diffing import structure as structure_of
 
     if before == after == STREAM:
         raise click.UsageError("standard input holds one program, not two")
     if target == "ir" and options:
         raise click.UsageError("-O needs --target")
+    if target != "ir" and structure:
+        raise click.UsageError("--structure compares programs, not their texts for a target")
     chosen = {} if target == "ir" else check_target(target, options)
     a, b = read_program(before), read_program(after)
+    if structure:
+        a, b = structure_of(a), structure_of(b)
     result = diff_programs(a, b) if target == "ir" else _sources(a, b, target, chosen)
     _show(result, form or ("rich" if sys.stdout.isatty() else "text"))
     sys.exit(1 if result else 0)
