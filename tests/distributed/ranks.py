@@ -16,6 +16,7 @@ import json
 import os
 import sys
 import traceback
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -302,6 +303,31 @@ def pairs(compiled: Compile) -> Any:
     return compiled(swap)(sample(5))
 
 
+def on_one_rank(compiled: Compile) -> Any:
+    """Torch's setting that hides from a graph which rank compiles it: groups come as objects."""
+    with torch.compiler.config.patch(compile_on_one_rank=True):
+        return [_grouped(compiled), tensor_parallel(compiled), in_place(compiled)]
+
+
+def _grouped(compiled: Compile) -> Any:
+    """One function, which a caller gives a mesh, and groups with different members."""
+    one = [dist.new_group([rank]) for rank in (0, 1)][dist.get_rank()]
+
+    def of_mesh(x: Tensor, given: Any) -> Tensor:
+        return collectives.all_gather_tensor(x * 2, 0, given) + 1
+
+    def of_group(x: Tensor, group: Any) -> Tensor:
+        return collectives.all_reduce(x * 2, "sum", group) + 1
+
+    over_mesh, over_group = compiled(of_mesh), compiled(of_group)
+    found = over_mesh(sample(3), mesh()), over_group(sample(3), dist.group.WORLD)
+    # Stock calls the group that it has compiled for, without a word.
+    over_other = of_group if compiled is torch.compile else over_group
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "a call of a compiled function runs op by op")
+        return found, over_other(sample(3), one)
+
+
 #: Every case: what it does, a collective that its programs have to call (none where hooks do it
 #: between programs), and the emitters it is for.
 CASES: dict[str, tuple[Callable[..., Any], str, tuple[str, ...]]] = {
@@ -317,6 +343,7 @@ CASES: dict[str, tuple[Callable[..., Any], str, tuple[str, ...]]] = {
     "tensor parallel": (tensor_parallel, "all_reduce_", EMITTERS),
     "captured": (captured, "all_gather_into_tensor", EMITTERS),
     "exported": (exported, "all_gather_into_tensor", ("cpp",)),
+    "on one rank": (on_one_rank, "all_gather_into_tensor", EMITTERS),
     "pairs": (pairs, "", EMITTERS),
     "pairs in graphs": (pairs_in_graphs, "batch_p2p_ops", EMITTERS),
 }

@@ -94,5 +94,13 @@ def test_programs_of_ranks_fit_together(ranks: Path, case: str) -> None:
             torch.testing.assert_close(*runs, rtol=0, atol=0, equal_nan=True)
 
 
+def test_programs_that_any_rank_may_compile_are_the_same(ranks: Path) -> None:
+    found = sorted(ranks.glob("on one rank-*.rank0.wir"))
+    assert found
+    for file in found:
+        other = file.with_suffix("").with_suffix(".rank1.wir")
+        assert file.read_bytes() == other.read_bytes(), file.name
+
+
 def _inputs(programs: list[wir.Program]) -> list[tuple[object, ...]]:
     return [wir.testing.example_inputs(program) for program in programs]

@@ -290,6 +290,24 @@ def process_group(name: str) -> Any:
     return groups._resolve_process_group(name)
 
 
+def is_process_group(value: object) -> bool:
+    """Return whether a value is a process group."""
+    if not torch.distributed.is_available():
+        return False
+    return isinstance(value, torch.distributed.ProcessGroup)
+
+
+def groups_of_mesh(value: object) -> tuple[str, ...]:
+    """Return the names of the groups of a mesh's dimensions; empty for anything else."""
+    if not torch.distributed.is_available():
+        return ()
+    from torch.distributed.device_mesh import DeviceMesh  # noqa: PLC0415 - not in every build
+
+    if not isinstance(value, DeviceMesh):
+        return ()
+    return tuple(map(str, getattr(value, "_dim_group_names", None) or ()))
+
+
 def default_store() -> Any:
     """Return the store of the default process group."""
     groups: Any = torch.distributed.distributed_c10d

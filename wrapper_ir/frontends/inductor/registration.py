@@ -34,6 +34,7 @@ from wrapper_ir.frontends.inductor import (
     contract_check,
     devices,
     errors,
+    groups,
     identity,
     overlaps,
     straight,
@@ -191,7 +192,10 @@ _with_devices = partial(devices.with_devices, _is_made)
 
 def _with_our_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
     return _with_devices(
-        overlaps.with_overlaps(_is_made, straight.with_straight_calls(_is_made, stock))
+        groups.with_groups(
+            _is_made,
+            overlaps.with_overlaps(_is_made, straight.with_straight_calls(_is_made, stock)),
+        )
     )
 
 

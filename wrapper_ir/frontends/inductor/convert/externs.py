@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from wrapper_ir.frontends.common.ops import Bound, Path, call_of, to_device
 from wrapper_ir.frontends.common.symbols import Binding, UnknownWayError, bind_along, bindings_of
 from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
-from wrapper_ir.frontends.inductor.convert import operators, streams
+from wrapper_ir.frontends.inductor.convert import groups, operators, streams
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
     Arg,
@@ -99,7 +99,7 @@ class ExternConverter:
             queues, is_region = self._scope.shared.queues, self._scope.is_region
             values, origin = (*args, *kwargs.values()), self._scope.origin(node)
             streams.convert_stream_op(queues, op, values, origin, is_region=is_region)
-        else:
+        elif not groups.makes_group(node):
             self.call(node, node_op(node), args, kwargs, self._results(node))
 
     def _call_method(self, node: Any, receiver: Any, name: str, *args: Any, **kwargs: Any) -> None:

@@ -12,6 +12,7 @@ from wrapper_ir import lines
 from wrapper_ir.frontends.common import ops
 from wrapper_ir.frontends.common.ops import Bound, call_of
 from wrapper_ir.frontends.inductor.compat import extern_kernels, inductor_config, ir
+from wrapper_ir.frontends.inductor.convert import groups
 from wrapper_ir.frontends.inductor.convert.values import to_dtype
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.schema import GENERATOR
@@ -36,6 +37,8 @@ def bind_arguments(
         del declared
         if isinstance(value, lines.BufferArg):  # a view that Inductor does not know
             return replace(value, access=access)
+        if name := groups.group_name(scope, value):
+            return lines.StringArg(name)
         return to_arg(scope, value, origin, access) or _plain(scope, value)
 
     try:
