@@ -194,7 +194,7 @@ def test_a_small_change_fits_a_screen(folder: Path) -> None:
     """Of 120 columns and 40 lines, all that pytest prints."""
     text = TEST.replace("{size}", "16").replace("{x}", "x").replace("{name}", "negated")
     (folder / "test_it.py").write_text(text)
-    done = warm.run(warm.PYTEST, cwd=folder, PYTEST_ADDOPTS="", COLUMNS="120")
+    done = warm.run(warm.PYTEST, cwd=folder, PYTEST_ADDOPTS="--no-header", COLUMNS="120")
     lines = done.stdout.splitlines()
     assert "8 -> 16" in done.stdout
     assert len(lines) < 40

@@ -8,7 +8,9 @@ result is a program that can be printed, read and compared, but not run: it does
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, TypeAlias, assert_never
+
+from typing_extensions import override
 
 import wrapper_ir.lines as ir
 from wrapper_ir.diffing.canonical_form import canonical, definitions
@@ -16,6 +18,8 @@ from wrapper_ir.lines.fields import as_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+Lines: TypeAlias = tuple[ir.AnyLine, ...]
 
 
 def structure(program: ir.Program) -> ir.Program:
@@ -27,16 +31,12 @@ def structure(program: ir.Program) -> ir.Program:
     Args:
         program: Any program, even an invalid one.
     """
-    read_first = set(_read_first(as_program(program, "wir.structure")))
-
-    def rewrite(line: ir.AnyLine) -> Iterator[ir.AnyLine]:
-        yield from _structural(line, read_first)
-
+    visitor = _Structural(frozenset(_read_first(as_program(program, "wir.structure"))))
     symbols = {n: ir.SymbolInfo(s.kind, unbacked=s.unbacked) for n, s in program.symbols.items()}
     folding = program.folding
     return canonical(
         program.replace(
-            body=ir.rewrite_lines(program.body, rewrite),
+            body=ir.rewrite_lines(program.body, visitor.visit),
             buffers=_kept_buffers(program),
             symbols=ir.FrozenMap(symbols),
             stage=ir.Stage.LOGICAL,
@@ -49,46 +49,48 @@ def structure(program: ir.Program) -> ir.Program:
     )
 
 
-def _structural(line: ir.AnyLine, read_first: set[str]) -> Iterator[ir.AnyLine]:
-    """Yield what the structure has of a line: without its origin, something simpler, or nothing."""
-    match line:
-        case ir.KernelDefinition():
-            if not isinstance(line.source, ir.TorchOp):
-                params = tuple(replace(each, name=f"p{n}") for n, each in enumerate(line.params))
-                yield ir.KernelDefinition(line.name, params, _bare(line.source))
-        case ir.Reuse() if line.out in read_first:
-            yield ir.Reinterpret(line.out, line.donor)
-        case ir.Reuse() | ir.AllocateFromPool():
-            yield ir.Allocate(line.out)
-        case ir.Allocate():
-            yield replace(line, kept=False, origin=None)
-        case ir.KernelCall():
-            yield replace(line, grid=(), origin=None)
-        case (
-            ir.Free()
-            | ir.AllocatePool()
-            | ir.AssertLayout()
-            | ir.AssertApart()
-            | ir.AssertSymbol()
-            | ir.Comment()
-            | ir.Probe()
-        ):
-            pass
-        case (
-            ir.ExternKernel()
-            | ir.Cond()
-            | ir.Switch()
-            | ir.While()
-            | ir.RecordEvent()
-            | ir.WaitEvent()
-            | ir.Synchronize()
-            | ir.Reinterpret()
-            | ir.BindSymbol()
-            | ir.ComputeSymbol()
-        ):
-            yield replace(line, origin=None)
-        case _:
-            assert_never(line)
+class _Structural(ir.LineVisitor["Lines"]):
+    """What the structure has of a line: without its origin, something simpler, or nothing."""
+
+    def __init__(self, read_first: frozenset[str]) -> None:
+        self._read_first = read_first
+
+    def _as_it_is(self, line: ir.AnyLine) -> Lines:
+        return (replace(line, origin=None),)
+
+    def _left_out(self, line: ir.AnyLine) -> Lines:
+        return ()
+
+    visit_extern_kernel = visit_reinterpret = visit_bind_symbol = visit_compute_symbol = _as_it_is
+    visit_cond = visit_switch = visit_while = _as_it_is
+    visit_record_event = visit_wait_event = visit_synchronize = _as_it_is
+    visit_free = visit_allocate_pool = visit_comment = visit_probe = _left_out
+    visit_assert_layout = visit_assert_apart = visit_assert_symbol = _left_out
+
+    @override
+    def visit_kernel_definition(self, line: ir.KernelDefinition) -> Lines:
+        if isinstance(line.source, ir.TorchOp):
+            return ()
+        params = tuple(replace(each, name=f"p{n}") for n, each in enumerate(line.params))
+        return (ir.KernelDefinition(line.name, params, _bare(line.source)),)
+
+    @override
+    def visit_kernel_call(self, line: ir.KernelCall) -> Lines:
+        return (replace(line, grid=(), origin=None),)
+
+    @override
+    def visit_allocate(self, line: ir.Allocate) -> Lines:
+        return (replace(line, kept=False, origin=None),)
+
+    @override
+    def visit_allocate_from_pool(self, line: ir.AllocateFromPool) -> Lines:
+        return (ir.Allocate(line.out),)
+
+    @override
+    def visit_reuse(self, line: ir.Reuse) -> Lines:
+        if line.out in self._read_first:
+            return (ir.Reinterpret(line.out, line.donor),)
+        return (ir.Allocate(line.out),)
 
 
 def _bare(source: ir.CppKernel | ir.TritonKernel | ir.DeviceKernel) -> ir.KernelSource:
@@ -118,6 +120,11 @@ def _read_first(program: ir.Program) -> Iterator[str]:
 
 def _kept_buffers(program: ir.Program) -> ir.FrozenMap[ir.Layout]:
     """Return the layouts of all buffers but those of pools."""
-    pools = {line.out for _, line in ir.walk(program) if isinstance(line, ir.AllocatePool)}
+    pools = {
+        name
+        for _, line in ir.walk(program)
+        if ir.traits.allocates(line) and not ir.traits.allocates_one(line)
+        for name in ir.effects(line).defines
+    }
     layouts = program.buffers.items()
     return ir.FrozenMap({name: layout for name, layout in layouts if name not in pools})
