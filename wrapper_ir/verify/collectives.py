@@ -142,5 +142,6 @@ class Collectives:
                 self._reading.pop(each, None)
 
     def _report(self, name: str, work: _Work, place: Place | None = None) -> None:
-        op = shown(work.event.line.op)
-        self.state.report(rules.NOT_WAITED_FOR, place=place, name=name, op=op)
+        line, source = work.event.line, self.state.program.source_of(work.event.line)
+        at = f" at {work.event.place}" + (f" ({source})" if source else "")
+        self.state.report(rules.NOT_WAITED_FOR, place=place, name=name, op=shown(line.op), at=at)

@@ -191,17 +191,26 @@ class Streams(ir.PartialLineVisitor[str]):
         for number, stream in enumerate(program.streams, start=1):
             self._check_branch(number, stream)
         own = {n for n, s in enumerate(program.streams, start=1) if s.user_object is None}
-        open_: dict[str, tuple[str, int]] = {}
+        open_: dict[str, tuple[str, int, int]] = {}
         for part, name in self._callers_names():
             for storage in self.lifetimes.storages(name):
                 history = self._history(storage)
                 if history.stream in own:
-                    open_[part] = (name, history.stream)
+                    open_[part] = (name, history.stream, 0)
                 for other, position in history.before(writes=True):
                     if other in own and not self.clocks.sees(CALLER, other, position):
-                        open_[part] = (name, other)
-        for part, (name, other) in open_.items():
-            self.state.report(rules.NOT_JOINED, part=part, name=name, other=other)
+                        open_[part] = (name, other, position)
+        for part, (name, other, position) in open_.items():
+            at = self._described(position)
+            self.state.report(rules.NOT_JOINED, part=part, name=name, other=other, at=at)
+
+    def _described(self, position: int) -> str:
+        """Describe the line at a position, counted from 1, and its source; empty for none."""
+        if not position:
+            return ""
+        line = self.state.program.body[position - 1]
+        source = self.state.program.source_of(line)
+        return f" at {self.state.root.path(position - 1)}" + (f" ({source})" if source else "")
 
     def _check_branch(self, number: int, stream: ir.Stream) -> None:
         """Check that a captured stream is the program's own and joined at the end."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch.fx import Node
@@ -28,7 +28,7 @@ from wrapper_ir.verify import rules
 from wrapper_ir.verify.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from wrapper_ir.verify.rules import Rule
 
@@ -129,6 +129,10 @@ class _Walk:
         }
         #: The nodes of the lines so far.
         self.computed: set[Node] = set()
+        #: The versions of each constant that lines read; None for one that is not known.
+        self.read: dict[Node, set[int | None]] = {}
+        #: The nodes of each line that computes some, by its index.
+        self.fused: dict[int, set[Node]] = {}
 
     def found(self) -> Validation:
         self._enter()
@@ -136,6 +140,7 @@ class _Walk:
             self.index = index
             self._step(line)
         self._leave()
+        self._check_constants()
         lines = len(self.program.body) + len(self.program.results)
         return Validation(lines, tuple(self.faults), tuple(self.not_shown))
 
@@ -182,6 +187,7 @@ class _Walk:
             self._check_positions(line, nodes)
             self._write(found, line, nodes, origin.values if origin else ())
             self.computed |= nodes
+            self.fused[self.index] = nodes
 
     def _forget(self, found: ir.Effects) -> None:
         """Enter that nothing is known of what a line writes."""
@@ -214,6 +220,8 @@ class _Walk:
     def _check_read(self, line: ir.AnyLine, name: str, nodes: set[Node], *, is_read: bool) -> None:
         """Check that a buffer holds what one of the nodes takes."""
         state, known = self._state(name), self.versions
+        if state is not None and state.root is not None and state.root.op == "get_attr":
+            self.read.setdefault(state.root, set()).add(state.version)
         if state is None:
             self._not_shown(line, f"what %{name} is a view of is not certain")
         elif state.root is None:
@@ -268,6 +276,30 @@ class _Walk:
             self._report(line, rules.READ_TOO_EARLY, name=name, node=writers[first - 1].name)
         elif any(at < state.version for node, at in wanted.items() if node not in self.computed):
             self._not_shown(line, f"it may read %{name} after {writers[first].name}")
+
+    def _check_constants(self) -> None:
+        """Check that constants are read that the graph reads after it has written to them."""
+        for root in self.versions.writers:
+            names = [
+                name
+                for name, constant in self.program.constants.items()
+                if root.op == "get_attr" and constant.qualified_name == str(root.target)
+            ]
+            seen = self.read.get(root, set())
+            if names and None not in seen:
+                self._check_constant(root, names[0], seen)
+
+    def _check_constant(self, root: Node, name: str, seen: set[int | None]) -> None:
+        """Check that lines read a constant in the versions that the graph has written."""
+        writers = self.versions.writers[root]
+        for index, nodes in self.fused.items():
+            self.index, line = index, self.program.body[index]
+            for node in nodes - set(writers):
+                version = self.versions.before(node, root)
+                is_told = version in seen or not nodes.isdisjoint(writers)
+                if version and not is_told and root in self.versions.reads_elements(node):
+                    fields = {"name": name, "writer": writers[version - 1].name}
+                    self._report(line, rules.READ_MISSING, node=node.name, **fields)
 
     def _done(self, root: Node | None, nodes: set[Node]) -> list[int]:
         """Return the versions of a root that some nodes make."""
@@ -330,7 +362,7 @@ class _Walk:
             writers = self._writers(state)
             if state.version is not None and state.version < len(writers):
                 node = writers[state.version].name
-                self._report(None, rules.WRITE_MISSING, part=item, name=name, node=node)
+                self._report(None, rules.WRITE_MISSING, item, name, name=name, node=node)
             elif state.version is None and writers:
                 why = f"the contents of %{name} at the end are not known"
                 self._not_shown(None, why, part=item)
@@ -348,14 +380,20 @@ class _Walk:
         part = f"results[{position}]"
         if state is not None and not (state.is_filled or is_uninitialized(root)):
             fields = {"position": position, "node": node.name, "other": "nothing"}
-            self._report(None, rules.WRONG_RESULT, part=part, **fields)
+            self._report(None, rules.WRONG_RESULT, part, name, **fields)
         elif state is None or state.root is None or root in self.versions.unknown:
             makers = {node, root, *self.versions.writers.get(root, ())}
             if state is None or makers.isdisjoint(state.made_for):
                 self._not_shown(None, f"the value of %{name} is not known", part=part)
         elif state.root is not root:
             fields = {"position": position, "node": node.name, "other": state.root.name}
-            self._report(None, rules.WRONG_RESULT, part=part, **fields)
+            self._report(None, rules.WRONG_RESULT, part, name, **fields)
+        elif root.op == "placeholder" and node is not root:
+            given, wanted = _place_of(self.program.buffers[name]), _place_in(node, root)
+            if given and wanted and given != wanted:
+                shown = {"given": _shown(given), "wanted": _shown(wanted)}
+                fields = {"position": position, "node": node.name, **shown}
+                self._report(None, rules.WRONG_VIEW, part, name, **fields)
 
     def _outside(self) -> Iterator[tuple[str, str]]:
         """Yield the inputs and results whose contents the caller sees, with the part's name."""
@@ -366,10 +404,20 @@ class _Walk:
             if isinstance(value, ir.BufferValue):
                 yield f"results[{position}]", value.buffer
 
-    def _report(self, line: ir.AnyLine | None, rule: Rule, part: str = "", **fields: Any) -> None:
+    def _report(
+        self, line: ir.AnyLine | None, rule: Rule, part: str = "", of: str = "", **fields: Any
+    ) -> None:
+        """Enter a fault of a line, or of an input or a result, which is ``of`` a buffer."""
         path, origin = self._where(line)
+        if of:
+            origin = self._last_use(of)
         message = rule.template.format_map(fields)
         self.faults.append(Diagnostic(rule, message, path, part, origin, rule.hint))
+
+    def _last_use(self, name: str) -> ir.Origin | None:
+        """Return the origin of the last line that uses a buffer's memory."""
+        last = max((life.last_use for life in self.lives.of(name)), default=-1)
+        return None if last < 0 else self.program.origin_of(self.program.body[last])
 
     def _not_shown(self, line: ir.AnyLine | None, why: str, part: str = "") -> None:
         path, origin = self._where(line)
@@ -380,3 +428,37 @@ class _Walk:
         if line is None:
             return ir.Path(), None
         return ir.Path().then("body", self.index), self.program.origin_of(line)
+
+
+#: Sizes, strides, and the offset in bytes of a view, without dimensions of size one.
+_ViewPlace: TypeAlias = tuple[tuple[tuple[int, int], ...], int]
+
+
+def _place_of(layout: ir.Layout) -> _ViewPlace | None:
+    """Return where a view lies in its storage; None if that is not known, or without elements."""
+    if not layout.is_static or layout.numel == 0:
+        return None
+    return _place(layout.size, layout.stride, layout.offset * layout.dtype.itemsize)
+
+
+def _place_in(node: Node, root: Node) -> _ViewPlace | None:
+    """Return where a node's value lies in the memory of its root."""
+    value, base = node.meta.get("val"), root.meta.get("val")
+    if not isinstance(value, torch.Tensor) or not isinstance(base, torch.Tensor):
+        return None
+    start = value.storage_offset() * value.itemsize - base.storage_offset() * base.itemsize
+    numbers = (*value.shape, *value.stride(), start)
+    if not all(type(each) is int for each in numbers) or value.numel() == 0:
+        return None
+    return _place(value.shape, value.stride(), start)
+
+
+def _place(size: Sequence[Any], stride: Sequence[Any], start: Any) -> _ViewPlace:
+    pairs = zip(size, stride, strict=True)
+    return tuple((int(n), int(step)) for n, step in pairs if n != 1), int(start)
+
+
+def _shown(place: _ViewPlace) -> str:
+    pairs, start = place
+    sizes, steps = ([pair[at] for pair in pairs] for at in range(2))
+    return f"sizes {sizes} with strides {steps} at byte {start}"
