@@ -10,8 +10,15 @@ from __future__ import annotations
 
 from wrapper_ir.interpreter import memory
 from wrapper_ir.interpreter.memory import *
+from wrapper_ir.interpreter.queues import RaceError
 from wrapper_ir.interpreter.ranks import DeadlockError, run_ranks
-from wrapper_ir.interpreter.run import folded_values, interpret
+from wrapper_ir.interpreter.run import (
+    InterleavingError,
+    folded_values,
+    interpret,
+    run_interleaved,
+)
 
-__all__ = ["DeadlockError", "folded_values", "interpret", "run_ranks"]
+__all__ = ["DeadlockError", "InterleavingError", "RaceError", "folded_values", "interpret"]
+__all__ += ["run_interleaved", "run_ranks"]
 __all__ += memory.__all__
