@@ -14,7 +14,12 @@ from torch.nn import functional
 
 import wrapper_ir as wir
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.frontends.inductor import ContractWarning, GraphMismatchError, refinement
+from wrapper_ir.frontends.inductor import (
+    ContractError,
+    ContractWarning,
+    GraphMismatchError,
+    refinement,
+)
 from wrapper_ir.interpreter import interpret
 from wrapper_ir.lines import BufferArg, BufferValue, ExternKernel, KernelCall, effects
 from wrapper_ir.verify import diagnose
@@ -212,3 +217,33 @@ def test_a_program_that_is_not_its_graph_is_an_error_or_a_warning(
     compiled = torch.compile(pieces, backend="wrapper_ir", options={"validate": "warn"})
     with pytest.warns(ContractWarning, match="WIR3010"), wir.record():
         compiled(*arguments())
+
+
+def test_what_is_read_too_late_is_an_error_without_any_option(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of programs whose graphs write; others are not compared."""
+
+    def product_then_doubled(x: Tensor, w: Tensor) -> Tensor:
+        y = torch.mm(x, w)
+        x.mul_(2)
+        return y
+
+    program, _ = recorded(product_then_doubled)
+    ((_, late),) = with_calls_swapped(program)
+    stock, compared = refinement.validate, []
+
+    def changed(_: Program, graph: torch.fx.GraphModule) -> Any:
+        compared.append(graph)
+        return stock(late, graph)
+
+    monkeypatch.setattr(refinement, "validate", changed)
+    torch._dynamo.reset()
+    with pytest.raises(BackendCompilerFailed, match="WIR1125") as caught, wir.record():
+        torch.compile(product_then_doubled, backend="wrapper_ir")(*arguments())
+    assert isinstance(caught.value.inner_exception, ContractError)
+    assert len(compared) == 2  # the second time without passes that write in place
+    torch._dynamo.reset()
+    with wir.record():
+        torch.compile(pieces, backend="wrapper_ir")(*arguments())
+    assert len(compared) == 2

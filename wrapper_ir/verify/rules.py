@@ -716,7 +716,7 @@ RESULT_IS_ALIAS = _rule(
 READ_TOO_LATE = _rule(
     "WIR1125 read-too-late",
     "a line that computes a node reads memory before the graph's next write to it (checked by "
-    "`validate`)",
+    "`validate`, and in every compilation of a graph that writes)",
     "%{name} is read here after {node} has written to it, but the graph reads it before",
     "move the read before the write, or read a copy",
 )

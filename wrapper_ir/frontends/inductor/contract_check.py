@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from wrapper_ir.frontends.inductor.contract import contract_of
+from wrapper_ir.frontends.inductor.contract import contract_of, written_by
 from wrapper_ir.frontends.inductor.errors import (
     ContractError,
     ContractWarning,
     GraphMismatchError,
 )
 from wrapper_ir.frontends.inductor.session import statistics
+from wrapper_ir.verify import rules
 from wrapper_ir.verify.contract import Contract, breaches
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.graph import Passing
     from wrapper_ir.frontends.inductor.session import Session
     from wrapper_ir.lines.program import Program
+    from wrapper_ir.verify.diagnostics import Diagnostic
 
 _log: Final = logging.getLogger("wrapper_ir.inductor")
 
@@ -133,6 +135,7 @@ def check_contract(program: Program, module: object, passing: Passing, session: 
     if noted is None or noted.module is not module:
         return
     found = breaches(program, _for_program(noted.contract, program, passing))
+    found = found or _reads_too_late(program, noted.module)
     if not found:
         _check_graph(program, noted.module, session.settings.validate)
         return
@@ -141,6 +144,19 @@ def check_contract(program: Program, module: object, passing: Passing, session: 
     if session.settings.on_breach == "raise" or not is_last:
         raise error
     warnings.warn(str(error), ContractWarning, stacklevel=2)
+
+
+def _reads_too_late(program: Program, module: Any) -> tuple[Diagnostic, ...]:
+    """Return the reads that come after a write that the graph has behind them.
+
+    Most graphs write nothing, and need no comparison.
+    """
+    if not any(True for node in module.graph.nodes for _ in written_by(node)):
+        return ()
+    from wrapper_ir.frontends.inductor.refinement import validate  # noqa: PLC0415 - seldom wanted
+
+    faults = validate(program, module).faults
+    return tuple(each for each in faults if each.rule is rules.READ_TOO_LATE)
 
 
 def _check_graph(program: Program, module: Any, wanted: str) -> None:

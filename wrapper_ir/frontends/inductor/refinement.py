@@ -127,6 +127,9 @@ class _Walk:
             if isinstance(module, torch.fx.GraphModule) and module is not self.module
             for node in module.graph.nodes
         }
+        #: The roots that the nodes of the line take, and which of them reads each.
+        self.taken: set[Node] = set()
+        self.readers: dict[Node, list[Node]] = {}
         #: The nodes of the lines so far.
         self.computed: set[Node] = set()
         #: The versions of each constant that lines read; None for one that is not known.
@@ -179,6 +182,7 @@ class _Walk:
             self._forget(found)
         else:
             nodes = self._nodes(names)
+            self._note(nodes)
             own = self.lives.storages(found.writes)
             for name in dict.fromkeys((*found.reads, *found.writes)):
                 # What a kernel writes and reads again may be new.
@@ -188,6 +192,14 @@ class _Walk:
             self._write(found, line, nodes, origin.values if origin else ())
             self.computed |= nodes
             self.fused[self.index] = nodes
+
+    def _note(self, nodes: set[Node]) -> None:
+        """Note which roots the nodes of a line take, and who of them reads each."""
+        self.taken = {root for node in nodes for root in self.versions.takes(node)}
+        self.readers = {}
+        for node in nodes:
+            for root in set(self.versions.reads(node)):
+                self.readers.setdefault(root, []).append(node)
 
     def _forget(self, found: ir.Effects) -> None:
         """Enter that nothing is known of what a line writes."""
@@ -225,15 +237,14 @@ class _Walk:
         if state is None:
             self._not_shown(line, f"what %{name} is a view of is not certain")
         elif state.root is None:
-            taken = {root for node in nodes for root in (*known.takes(node), node)}
+            taken = self.taken | nodes
             is_known = taken.isdisjoint(known.unknown) and not any(map(is_uninitialized, taken))
             if is_read and not state.is_filled and is_known:
                 self._report(line, rules.WRONG_ARGUMENT, name=name, node="nothing")
             elif is_read and taken.isdisjoint(state.made_for):
                 self._not_shown(line, f"the value of %{name} is not known")
-        elif is_read and all(state.root not in known.takes(node) for node in nodes):
-            taken = {root for node in nodes for root in known.takes(node)}
-            if taken.isdisjoint(known.unknown):
+        elif is_read and state.root not in self.taken:
+            if self.taken.isdisjoint(known.unknown):
                 self._report(line, rules.WRONG_ARGUMENT, name=name, node=state.root.name)
             else:
                 self._not_shown(line, f"%{name} may be what a higher-order op returned")
@@ -264,7 +275,7 @@ class _Walk:
         """Check that memory that the graph writes to holds what one of the nodes reads."""
         root, known = state.root, self.versions
         assert root is not None
-        wanted = {node: known.before(node, root) for node in nodes if root in known.reads(node)}
+        wanted = {node: known.before(node, root) for node in self.readers.get(root, ())}
         if not wanted:
             return
         first, last = min(wanted.values()), max(wanted.values())
@@ -305,9 +316,8 @@ class _Walk:
         """Return the versions of a root that some nodes make."""
         if root is None or root in self.versions.unknown:
             return []
-        known = self.versions
-        ends = ((known.before(each, root), known.after(each, root)) for each in nodes)
-        return [after for before, after in ends if after > before]
+        writers = self.versions.writers.get(root, ())
+        return [version for version, each in enumerate(writers, start=1) if each in nodes]
 
     def _writers(self, state: _State) -> list[Node]:
         """Return the nodes that write to what a storage stands for, in order."""
