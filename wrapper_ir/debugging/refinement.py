@@ -86,8 +86,9 @@ class _Walk:
         self.readers: dict[Node, list[Node]] = {}
         #: The nodes of the lines so far.
         self.computed: set[Node] = set()
-        #: The nodes whose ops lines call. What makes an argument of an op may record its node, too.
-        self.called = {self._calling(line) for line in self.program.body}
+        #: The node whose op each line calls. What makes an argument may record its node, too.
+        self.calling = [self._calling(line) for line in self.program.body]
+        self.called = set(self.calling)
         #: The versions of each constant that lines read; None for one that is not known.
         self.read: dict[Node, set[int | None]] = {}
         #: The nodes of each line that computes some, by its index.
@@ -147,7 +148,7 @@ class _Walk:
                 is_old = name in found.reads and new.isdisjoint(self.lives.storages((name,)))
                 self._check_read(line, name, nodes, is_read=is_old)
             self._check_positions(line)
-            own = nodes - (self.called - {self._calling(line)})
+            own = nodes - (self.called - {self.calling[self.index]})
             self._write(found, line, own, origin.values if origin else ())
             self.computed |= nodes
             self.fused[self.index] = nodes
@@ -222,7 +223,7 @@ class _Walk:
 
     def _check_positions(self, line: ir.AnyLine) -> None:
         """Check that an op gets what its node takes, each at its position."""
-        calling = self._calling(line)
+        calling = self.calling[self.index]
         if calling is None or not ir.traits.calls_op(line):
             return
         for arg, taken in zip(line.args, calling.args, strict=False):

@@ -36,7 +36,7 @@ from wrapper_ir.verify.ranks import check_blocking, checked_programs, settled_gr
 from wrapper_ir.verify.ranks.report import named_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from torch import Tensor
 
@@ -405,15 +405,21 @@ def run_ranks(  # noqa: PLR0913 - what a caller may choose
     if len(given) != len(every):
         what = f"{len(given)} lists of inputs for {len(every)} programs"
         raise UnsupportedError(what=what, where="run_ranks", hint="each rank has its own")
-    kernels: dict[int, Mapping[Launch, Callable[..., None]]] = {}
-    ranks = []
-    for number, (program, values) in enumerate(zip(every, given, strict=True)):
-        check_runnable(program, values, verify=verify)
-        if id(program) not in kernels:
-            kernels[id(program)] = called_kernels(program)
-        ranks.append(_Rank(number, Interpreter(_own(program), kernels[id(program)]), values))
+    ranks = list(_ranks(every, given, verify=verify))
     network = Network(settled_groups(every, groups).members)
     whole = _Run(ranks, network, seed, blocking, check_races=check_races)
     for rank in ranks:
         rank.interpreter.peers = rank.turns = Turns(whole, rank)
     return whole.go()
+
+
+def _ranks(
+    programs: Sequence[ir.Program], inputs: Sequence[Sequence[Any]], *, verify: bool
+) -> Iterator[_Rank]:
+    """Yield the ranks, ready to run. Those with the same program share its kernels."""
+    kernels: dict[int, Mapping[Launch, Callable[..., None]]] = {}
+    for number, (program, values) in enumerate(zip(programs, inputs, strict=True)):
+        check_runnable(program, values, verify=verify)
+        if id(program) not in kernels:
+            kernels[id(program)] = called_kernels(program)
+        yield _Rank(number, Interpreter(_own(program), kernels[id(program)]), values)

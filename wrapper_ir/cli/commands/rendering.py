@@ -72,6 +72,8 @@ def capture(  # noqa: PLR0913 - one parameter per option
 
     if options and emit_to is None:
         raise click.UsageError("-O needs --emit PATH")
+    if frontend == "aten" and (validate, freeze) != (None, None):
+        raise click.UsageError("--validate and --freeze go with --frontend inductor")
     chosen = io.check_target(target, options) if emit_to is not None else {}
     with step("importing the model"):
         model = find_model(reference, args_reference)
