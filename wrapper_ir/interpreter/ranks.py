@@ -12,7 +12,7 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import wrapper_ir.lines as ir
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from wrapper_ir.interpreter.calls import Launch
     from wrapper_ir.verify.ranks.deadlock import Blocking
     from wrapper_ir.verify.ranks.groups import Given as GivenGroups
+    from wrapper_ir.verify.ranks.groups import Groups
 
 #: The most lines that a rank runs in one turn, and the turns after which the ranks' speeds change.
 _LINES: Final = 6
@@ -86,9 +87,10 @@ class _Rank:
 class _Run:
     """All ranks, and the scheduler."""
 
-    def __init__(self, ranks: list[_Rank], network: Network, seed: int, blocking: Blocking) -> None:
+    def __init__(self, ranks: list[_Rank], groups: Groups, seed: int, blocking: Blocking) -> None:
         self.ranks = ranks
-        self.network = network
+        self.groups = groups
+        self.network = Network(groups.members)
         self.blocking = blocking
         self.is_stopped = False
         self.back = threading.Semaphore(0)
@@ -274,6 +276,7 @@ class Turns:
             is_written = not written.isdisjoint(buffer.storages)
             given.append(Given(buffer.tensor.clone(), buffer.tensor, buffer.storages, is_written))
         rows, taken = (tuple(map(frame.dim, each)) for each in call.splits)
+        call = replace(call, group=self._run.groups.of(call.group, self._rank.number))
         members = self._run.network.members(call.group)
         strays = [each.peer for each in call.messages if not 0 <= each.peer < len(members)]
         if self._rank.number not in members or strays:
@@ -365,8 +368,7 @@ def run_ranks(
         if id(program) not in kernels:
             kernels[id(program)] = called_kernels(program)
         ranks.append(_Rank(number, Interpreter(_own(program), kernels[id(program)]), values))
-    network = Network(settled_groups(every, groups).members)
-    whole = _Run(ranks, network, seed, blocking)
+    whole = _Run(ranks, settled_groups(every, groups), seed, blocking)
     for rank in ranks:
         rank.interpreter.peers = rank.turns = Turns(whole, rank)
     return whole.go()
