@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch.distributed import _functional_collectives as collectives
 
 import wrapper_ir as wir
+from tests import warm
 from wrapper_ir.analysis.collectives import call_of
 from wrapper_ir.frontends.inductor import OpByOpWarning, compat, one_rank, statistics
 from wrapper_ir.frontends.inductor.group_names import shared_name
@@ -125,28 +126,48 @@ def test_other_ranks_load_what_one_has_compiled(
     assert _compiled(1, emitter, lambda: (_mesh(), _mesh())[1]) == (1, 0)
 
 
-def test_a_group_is_saved_for_the_backward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+#: A process of its own for each rank: torch keeps meshes of process groups that are gone.
+TRAINED = """
+import sys
+
+import torch
+import torch.compiler.config
+import torch.distributed as dist
+from torch._dynamo.utils import counters
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+rank, dim, meshes = sys.argv[1:]
+torch.compiler.config.compile_on_one_rank = True
+dist.init_process_group("fake", store=FakeStore(), rank=int(rank), world_size=4)
+for _ in range(int(meshes)):
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+model = torch.nn.Sequential(
+    torch.nn.LayerNorm(8), torch.nn.Linear(8, 4), torch.nn.LayerNorm(2)
+)
+parallelize_module(model, mesh[dim], {"1": ColwiseParallel()})
+torch.compile(model, backend="wrapper_ir")(torch.ones(3, 8)).sum().backward()
+found = counters["inductor"]
+print(found["fxgraph_cache_miss"], found["fxgraph_cache_hit"])
+"""
+
+
+def test_a_group_is_saved_for_the_backward(tmp_path: Path) -> None:
     """The backward of a norm before a split product asks the forward for its group."""
-    from torch import nn
-    from torch._dynamo.utils import counters
-    from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
-    def trained(rank: int, name: str) -> tuple[int, int]:
-        with _as_rank(rank):
-            counters.clear()
-            model = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 4), nn.LayerNorm(2))
-            parallelize_module(model, _mesh()[name], {"1": ColwiseParallel()})
-            torch.compile(model, backend="wrapper_ir")(torch.ones(3, 8)).sum().backward()
-            return (
-                counters["inductor"]["fxgraph_cache_miss"],
-                counters["inductor"]["fxgraph_cache_hit"],
-            )
+    def trained(rank: int, dim: str, meshes: int) -> str:
+        changes = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+        done = warm.run(TRAINED, str(rank), dim, str(meshes), **changes)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout.strip()
 
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    assert trained(0, "tp") == (2, 0)
-    assert trained(3, "tp") == (0, 2)
+    assert trained(0, "tp", 1) == "2 0"
+    assert trained(3, "tp", 1) == "0 2"
     # The same graphs, but for the group: in the backward it is a saved value.
-    assert trained(0, "dp") == (2, 0)
+    assert trained(0, "dp", 1) == "2 0"
+    # The same mesh, but its groups have other names in a process that has made one before.
+    assert trained(0, "tp", 2) == "2 0"
 
 
 def test_a_group_made_anew_has_its_name_again() -> None:

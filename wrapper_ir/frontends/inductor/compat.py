@@ -315,6 +315,13 @@ def is_mesh(value: object) -> bool:
     return isinstance(value, DeviceMesh)
 
 
+def mesh_of(value: Any) -> Any:
+    """Return the mesh that a distributed tensor is spread over, or what else a value is."""
+    from torch.distributed.tensor import DTensor  # noqa: PLC0415 - not in every build
+
+    return value.device_mesh if isinstance(value, DTensor) else value
+
+
 def groups_of_mesh(value: Any) -> tuple[str, ...]:
     """Return the names of the groups of a mesh's dimensions, and of its flattened dimensions.
 

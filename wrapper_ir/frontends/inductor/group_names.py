@@ -37,8 +37,14 @@ def shared_name(group: Any) -> str:
 
 
 def shared_names(mesh: Any) -> tuple[str, ...]:
-    """Return these names of the groups of a mesh's dimensions, and of those of its flat meshes."""
-    return tuple(shared_name(compat.process_group(name)) for name in compat.groups_of_mesh(mesh))
+    """Return these names of the groups of a mesh's dimensions, and of those of its flat meshes.
+
+    Torch may keep a mesh whose groups are gone.
+    """
+    return tuple(
+        shared_name(compat.process_group(name)) if compat.is_name_of_group(name) else name
+        for name in compat.groups_of_mesh(mesh)
+    )
 
 
 def names_of(value: Any) -> tuple[str, ...]:

@@ -118,7 +118,7 @@ def _with_groups_of_inputs(is_ours: Callable[[], bool], stock: Callable[..., Any
     def init(self: Any, module: Any, inputs: Any, *args: Any, **kwargs: Any) -> None:
         stock(self, module, inputs, *args, **kwargs)
         if is_ours() and compat.compiles_on_one_rank():
-            self.groups_of_inputs = [names_of(value) for value in inputs]
+            self.groups_of_inputs = [names_of(compat.mesh_of(value)) for value in inputs]
 
     return init
 
