@@ -12,7 +12,7 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import wrapper_ir.lines as ir
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from wrapper_ir.interpreter.calls import Launch
     from wrapper_ir.verify.ranks.deadlock import Blocking
     from wrapper_ir.verify.ranks.groups import Given as GivenGroups
+    from wrapper_ir.verify.ranks.groups import Groups
 
 #: The most lines that a rank runs in one turn, and the turns after which the ranks' speeds change.
 _LINES: Final = 6
@@ -93,7 +94,7 @@ class _Run:
     def __init__(
         self,
         ranks: list[_Rank],
-        network: Network,
+        groups: Groups,
         seed: int,
         blocking: Blocking,
         *,
@@ -101,7 +102,8 @@ class _Run:
     ) -> None:
         self.ranks = ranks
         self.check_races = check_races
-        self.network = network
+        self.groups = groups
+        self.network = Network(groups.members)
         self.blocking = blocking
         self.is_stopped = False
         self.back = threading.Semaphore(0)
@@ -317,6 +319,7 @@ class Turns:
             is_written = not written.isdisjoint(buffer.storages)
             given.append(Given(buffer.tensor.clone(), buffer.tensor, buffer.storages, is_written))
         rows, taken = (tuple(map(frame.dim, each)) for each in call.splits)
+        call = replace(call, group=self._run.groups.of(call.group, self._rank.number))
         members = self._run.network.members(call.group)
         strays = [each.peer for each in call.messages if not 0 <= each.peer < len(members)]
         if self._rank.number not in members or strays:
@@ -406,8 +409,8 @@ def run_ranks(  # noqa: PLR0913 - what a caller may choose
         what = f"{len(given)} lists of inputs for {len(every)} programs"
         raise UnsupportedError(what=what, where="run_ranks", hint="each rank has its own")
     ranks = list(_ranks(every, given, verify=verify))
-    network = Network(settled_groups(every, groups).members)
-    whole = _Run(ranks, network, seed, blocking, check_races=check_races)
+    settled = settled_groups(every, groups)
+    whole = _Run(ranks, settled, seed, blocking, check_races=check_races)
     for rank in ranks:
         rank.interpreter.peers = rank.turns = Turns(whole, rank)
     return whole.go()
