@@ -124,7 +124,7 @@ class Queues:
         """Put a line's work on its stream."""
         job = self._job(line, frame, path, run)
         self._enter(job)
-        if isinstance(line, ir.ExternKernel) and comes_back(line, self.program):
+        if ir.traits.calls_op(line) and comes_back(line, self.program):
             self._finish(job)
 
     def now(self, line: ir.AnyLine, frame: Frame, path: ir.Path) -> None:
