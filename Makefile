@@ -163,6 +163,7 @@ bench: setup ## every benchmark, each bound beside what was found (about half an
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/binding.py
 	$(BIN)/python -m benchmarks.whole_call
 	$(BIN)/python benchmarks/compile_time.py
+	$(BIN)/python -m benchmarks.ranks
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/planner.py
 	$(BIN)/python benchmarks/probes.py

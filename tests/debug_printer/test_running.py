@@ -359,3 +359,42 @@ def test_the_last_line_before_a_crash_names_the_call() -> None:
     done = warm.run(CRASH, CRASHING)
     assert done.returncode != 0
     assert done.stderr.splitlines()[-1] == "0001 crashing::now before"
+
+
+@pytest.mark.parametrize("level", ["names", "print", "save"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_ranks_have_files_and_lines_of_their_own(
+    target: str, level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run() -> None:
+        with debug_session(tmp_path / "files", output=tmp_path / "log"):
+            wir.compile(scale(), target, debug=level)(X)
+
+    run()
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in "01":
+        monkeypatch.setenv("RANK", rank)
+        run()
+    alone = (tmp_path / "log").read_text()
+    assert (level == "save") == (alone == "")
+    for rank in "01":
+        lines = [f"rank {rank}: {line}\n" for line in alone.splitlines()]
+        assert (tmp_path / f"log.rank{rank}").read_text() == "".join(lines)
+    names = ["files", "files.rank0", "files.rank1"] if level == "save" else []
+    assert sorted(each.name for each in tmp_path.glob("files*")) == names
+
+
+def test_a_rank_is_compared_with_its_own_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in "01":
+        monkeypatch.setenv("RANK", rank)
+        with debug_session(tmp_path / "saved"):
+            wir.compile(scale(), debug="save")(X + int(rank))
+    for rank in "01":
+        monkeypatch.setenv("RANK", rank)
+        with debug_session(reference=tmp_path / "saved", output=tmp_path / "log"):
+            wir.compile(scale(), debug="compare")(X + 1)
+    assert "elements differ" in (tmp_path / "log.rank0").read_text()
+    assert "elements differ" not in (tmp_path / "log.rank1").read_text()

@@ -1,10 +1,10 @@
-"""What two ranks do, and that our emitters do what stock Inductor does: a program, run once.
+"""What ranks do, and that our emitters do what stock Inductor does: a program, run once.
 
 Each rank is a fresh interpreter, as ``torchrun`` starts them: a fork of a process whose torch has
 threads may lose its thread pool. They meet over the loopback interface, go through all cases in
 one process group, and each writes what it found, a line a case and emitter.
 
-    python tests/distributed/ranks.py RANK FOLDER [cpu|cuda] [CASE ...]
+    python tests/distributed/ranks.py RANK/COUNT FOLDER cpu|cuda [CASE ...]
 
 On GPUs each rank sees one of its own, and NCCL connects them in place of gloo.
 """
@@ -26,6 +26,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import _functional_collectives as collectives
 from torch.utils import _pytree as pytree
+
+from tests.distributed import parallelisms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -348,6 +350,16 @@ CASES: dict[str, tuple[Callable[..., Any], str, tuple[str, ...]]] = {
     "pairs in graphs": (pairs_in_graphs, "batch_p2p_ops", EMITTERS),
 }
 
+#: The ways to spread a model, by the number of ranks. What is tried on CPUs alone.
+SPREAD = {
+    count: {name: (*case, EMITTERS) for name, case in cases.items()}
+    for count, cases in ((2, parallelisms.TWO), (4, parallelisms.FOUR))
+}
+#: Those in lower precision.
+LOOSE = ("sequence parallel", "fsdp in lower precision")
+
+ALL = {**CASES, **SPREAD[2], **SPREAD[4]}
+
 
 def sample(*size: int) -> Tensor:
     """Numbers that differ from rank to rank."""
@@ -359,16 +371,20 @@ def sample(*size: int) -> Tensor:
 def mesh() -> Any:
     from torch.distributed.device_mesh import init_device_mesh
 
-    return init_device_mesh(DEVICE.type, (2,))
+    return init_device_mesh(DEVICE.type, (dist.get_world_size(),))
 
 
 def findings(name: str) -> Iterator[tuple[str, str]]:
     """What is wrong with a case, by emitter: nothing, in words."""
-    run, _, emitters = CASES[name]
+    run, _, emitters = ALL[name]
     wanted = tried(run, torch.compile)
     # An emitter has to give the bits of stock Inductor, whose kernels may round as eager does not.
     eager = tried(run, lambda function, **_: function)
-    yield "stock", wanted if isinstance(wanted, str) else unlike(wanted, eager, exact=False)
+    yield "stock", (
+        wanted
+        if isinstance(wanted, str)
+        else unlike(wanted, eager, exact=False, loose=name in LOOSE)
+    )
     for emitter in emitters:
         yield emitter, ours(name, emitter, wanted)
 
@@ -378,7 +394,7 @@ def ours(name: str, emitter: str, wanted: Any) -> str:
     import wrapper_ir as wir
     from wrapper_ir.frontends.inductor import statistics
 
-    run, op, _ = CASES[name]
+    run, op, _ = ALL[name]
     statistics.reset()
     given = {"emitter": emitter} if run in (captured, exported) else {}
     compiled = partial(torch.compile, backend="wrapper_ir", options={"emitter": emitter})
@@ -404,7 +420,7 @@ def tried(run: Callable[..., Any], compiled: Compile) -> Any:
         return traceback.format_exc()
 
 
-def unlike(found: Any, wanted: Any, *, exact: bool = True) -> str:
+def unlike(found: Any, wanted: Any, *, exact: bool = True, loose: bool = False) -> str:
     """Where two results differ, in words."""
     if isinstance(wanted, str):
         return wanted
@@ -412,26 +428,28 @@ def unlike(found: Any, wanted: Any, *, exact: bool = True) -> str:
     if [path for path, _ in left] != [path for path, _ in right]:
         return f"results are {spec}, not {other}"
     for (path, a), (_, b) in zip(left, right, strict=True):
-        same = torch.equal(a, b) if exact else a.shape == b.shape and torch.allclose(a, b)
+        # In lower precision, eager rounds between ops that stock Inductor has fused.
+        near = {"rtol": 1e-2, "atol": 1e-3} if loose else {}
+        same = torch.equal(a, b) if exact else a.shape == b.shape and torch.allclose(a, b, **near)
         if not same:
             return f"{pytree.keystr(path)} is {a}, not {b}"
     return ""
 
 
-def join(rank: int, folder: Path, device: torch.device) -> None:
-    """Meet the other rank."""
+def join(rank: int, folder: Path, device: torch.device, count: int = 2) -> None:
+    """Meet the other ranks."""
     os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
     backend = "gloo"
     if device.type == "cuda":
         os.environ["CUDA_VISIBLE_DEVICES"] = str(rank)
         backend = "nccl"
-    store = dist.FileStore(str(folder / "store"), 2)
-    dist.init_process_group(backend, store=store, rank=rank, world_size=2, timeout=PATIENCE)
+    store = dist.FileStore(str(folder / "store"), count)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=PATIENCE)
 
 
-def work(rank: int, folder: Path, names: list[str]) -> None:
+def work(rank: int, count: int, folder: Path, names: list[str]) -> None:
     """Go through the cases, as one of the ranks."""
-    join(rank, folder, DEVICE)
+    join(rank, folder, DEVICE, count)
     with (folder / f"rank{rank}").open("w", encoding="utf-8", buffering=1) as found:
         for name in names:
             for emitter, wrong in findings(name):
@@ -443,7 +461,8 @@ def work(rank: int, folder: Path, names: list[str]) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    rank, folder, where, *names = sys.argv[1:]
+    who, folder, where, *names = sys.argv[1:]
+    rank, count = map(int, who.split("/"))
     DEVICE = torch.device(where)
     os.chdir(folder)
-    work(int(rank), Path(folder), names or list(CASES))
+    work(rank, count, Path(folder), names or list(CASES))

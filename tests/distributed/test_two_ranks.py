@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -15,9 +10,11 @@ import torch.distributed as dist
 
 import wrapper_ir as wir
 from tests.distributed.ranks import CASES
+from tests.distributed.runs import check, run_once
 from wrapper_ir.interpreter import run_ranks
 
-PROGRAM = Path(__file__).with_name("ranks.py")
+if TYPE_CHECKING:
+    from pathlib import Path
 
 GLOO = [
     pytest.mark.skipif(
@@ -39,31 +36,7 @@ pytestmark = pytest.mark.parametrize(
 @pytest.fixture(scope="module")
 def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what both ranks found; they are run once, whoever of pytest's workers asks."""
-    root = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        root = root.parent
-    folder: Path = root / f"ranks-{request.param}"
-    with (root / f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            folder.mkdir()
-            _run(folder, request.param)
-    return folder
-
-
-def _run(folder: Path, device: str) -> None:
-    """Run both ranks to their end; keep what they say."""
-    with (folder / "said").open("w") as said:
-        ranks = [
-            subprocess.Popen(
-                [sys.executable, PROGRAM, str(rank), folder, device],
-                stdout=said,
-                stderr=subprocess.STDOUT,
-            )
-            for rank in (0, 1)
-        ]
-        for rank in ranks:
-            rank.wait()
+    return run_once(tmp_path_factory, request.param, request.param, 2)
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -72,10 +45,7 @@ def _run(folder: Path, device: str) -> None:
     [(case, who) for case, (*_, emitters) in CASES.items() for who in ("stock", *emitters)],
 )
 def test_ranks_agree_with_stock(ranks: Path, case: str, emitter: str, rank: int) -> None:
-    lines = (ranks / f"rank{rank}").read_text(encoding="utf-8").splitlines()
-    found = {(name, who): wrong for name, who, wrong in map(json.loads, lines)}
-    assert (case, emitter) in found, (ranks / "said").read_text(encoding="utf-8")[-4000:]
-    assert not found[case, emitter]
+    check(ranks, rank, case, emitter)
 
 
 @pytest.mark.parametrize("case", CASES)

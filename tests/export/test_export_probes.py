@@ -120,6 +120,23 @@ def load(
     return copy
 
 
+def test_a_rank_has_its_own_files_and_its_number_in_each_line(
+    load: Callable[[str], Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = load("zoo")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    for level in ("print", "save"):
+        assert library.set(level, tmp_path / f"ours_{level}")
+        library.runner.run(inputs())
+        with debug_session(tmp_path / level, output=tmp_path / "python"):
+            wir.compile(wir.parse(ZOO), debug=wir.DebugPrinter(level, when="both"))(*inputs())
+    ours, python = (tmp_path / f"{name}.rank1" for name in ("log", "python"))
+    assert ours.read_text() == python.read_text()
+    assert all(line.startswith("rank 1: ") for line in ours.read_text().splitlines())
+    assert (tmp_path / "ours_save.rank1" / "index.jsonl").is_file()
+
+
 def test_the_words_are_those_of_python(load: Callable[[str], Library], tmp_path: Path) -> None:
     library = load("zoo")
     for level in ("print", "stats", "save"):

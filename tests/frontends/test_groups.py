@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,14 @@ import torch.distributed as dist
 from torch.distributed import _functional_collectives as collectives
 
 import wrapper_ir as wir
+from tests import warm
 from wrapper_ir.analysis.collectives import call_of
-from wrapper_ir.frontends.inductor import OpByOpWarning
+from wrapper_ir.frontends.inductor import OpByOpWarning, compat, one_rank, statistics
+from wrapper_ir.frontends.inductor.group_names import shared_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from torch import Tensor
 
@@ -52,35 +56,152 @@ def _step(x: Tensor, mesh: Any) -> Tensor:
     return collectives.all_reduce(rows + 1, "sum", (mesh, 0))
 
 
-def _programs_of_a_mesh() -> tuple[list[wir.Program], dict[str, list[int]]]:
+#: The rows and columns of a mesh of 2 by 2.
+MEMBERS = {"mesh_tp": [[0, 1], [2, 3]], "mesh_dp": [[0, 2], [1, 3]]}
+
+
+def _mesh() -> Any:
     from torch.distributed.device_mesh import init_device_mesh
 
+    return init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+
+
+def _programs_of_a_mesh() -> list[wir.Program]:
     programs: list[wir.Program] = []
-    members: dict[str, list[int]] = {}
     for rank in range(4):
         with _as_rank(rank):
-            mesh = init_device_mesh("cpu", (2, 2))
+            mesh = _mesh()
             with wir.record() as found:
                 torch.compile(_step, backend="wrapper_ir")(torch.ones(4, 6), mesh)
-            (program,) = found
-            programs.append(program)
-            across, along = mesh.get_group(0), mesh.get_group(1)
-            assert _groups(program) == [along.group_name, across.group_name]
-            for group in (across, along):
-                members[group.group_name] = dist.get_process_group_ranks(group)
-    return programs, members
+            programs += found
+            for group, name in zip(("tp", "dp"), _groups(found[0]), strict=True):
+                ranks = dist.get_process_group_ranks(mesh.get_group(group))
+                assert ranks in MEMBERS[str(name)]
+    return programs
 
 
-def test_groups_of_a_mesh_go_by_name_and_are_compared() -> None:
-    programs, members = _programs_of_a_mesh()
-    report = wir.verify_ranks(programs, groups=members)
+def test_programs_of_a_mesh_are_the_same_on_all_ranks_and_are_compared() -> None:
+    programs = _programs_of_a_mesh()
+    assert len({str(program) for program in programs}) == 1
+    report = wir.verify_ranks(programs, groups=MEMBERS)
     assert report.proved, report
+    inputs = [(torch.full((4, 6), float(rank)),) for rank in range(4)]
+    results = wir.interpreter.run_ranks(programs, inputs, groups=MEMBERS)
+    rows = [torch.full((4, 6), 2.0 * rank) for rank in range(4)]
+    for rank, (found,) in enumerate(results):
+        mine, other = (
+            torch.cat([rows[r], rows[r + 1]]) + 1 for r in (rank // 2 * 2, 2 - rank // 2 * 2)
+        )
+        torch.testing.assert_close(found, mine + other)
 
     # A rank that has nothing to wait for in its row leaves the other one waiting.
     fault = next(i for i, line in enumerate(programs[3].body) if call_of(programs[3], line))
     line = programs[3].body[fault]
     again = programs[3].replace(body=(*programs[3].body[:fault], line, *programs[3].body[fault:]))
-    assert not wir.verify_ranks([*programs[:3], again], groups=members).ok
+    assert not wir.verify_ranks([*programs[:3], again], groups=MEMBERS).ok
+
+
+def _compiled(rank: int, emitter: str, make: Any = _mesh) -> tuple[int, int]:
+    """How many graphs a rank compiles, and how many it finds in the cache."""
+    from torch._dynamo.utils import counters
+
+    with _as_rank(rank):
+        counters.clear()
+        statistics.reset()
+        compiled = torch.compile(_step, backend="wrapper_ir", options={"emitter": emitter})
+        # With a fake process group, collectives give back what they are given.
+        compiled(torch.ones(4, 6), make())
+        assert not statistics.fallbacks
+        return statistics.programs, counters["aot_autograd"]["autograd_cache_hit"]
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+def test_other_ranks_load_what_one_has_compiled(
+    emitter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    assert _compiled(0, emitter) == (1, 0)
+    assert [_compiled(rank, emitter) for rank in (3, 1)] == [(0, 1), (0, 1)]
+    # The groups of a second mesh are others: its rows have another name.
+    assert _compiled(1, emitter, lambda: (_mesh(), _mesh())[1]) == (1, 0)
+
+
+#: A process of its own for each rank: torch keeps meshes of process groups that are gone.
+TRAINED = """
+import sys
+
+import torch
+import torch.compiler.config
+import torch.distributed as dist
+from torch._dynamo.utils import counters
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+rank, dim, meshes = sys.argv[1:]
+torch.compiler.config.compile_on_one_rank = True
+dist.init_process_group("fake", store=FakeStore(), rank=int(rank), world_size=4)
+for _ in range(int(meshes)):
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+model = torch.nn.Sequential(
+    torch.nn.LayerNorm(8), torch.nn.Linear(8, 4), torch.nn.LayerNorm(2)
+)
+parallelize_module(model, mesh[dim], {"1": ColwiseParallel()})
+torch.compile(model, backend="wrapper_ir")(torch.ones(3, 8)).sum().backward()
+found = counters["inductor"]
+print(found["fxgraph_cache_miss"], found["fxgraph_cache_hit"])
+"""
+
+
+def test_a_group_is_saved_for_the_backward(tmp_path: Path) -> None:
+    """The backward of a norm before a split product asks the forward for its group."""
+
+    def trained(rank: int, dim: str, meshes: int) -> str:
+        changes = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+        done = warm.run(TRAINED, str(rank), dim, str(meshes), **changes)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout.strip()
+
+    assert trained(0, "tp", 1) == "2 0"
+    assert trained(3, "tp", 1) == "0 2"
+    # The same graphs, but for the group: in the backward it is a saved value.
+    assert trained(0, "dp", 1) == "2 0"
+    # The same mesh, but its groups have other names in a process that has made one before.
+    assert trained(0, "tp", 2) == "2 0"
+
+
+def test_a_group_made_anew_has_its_name_again() -> None:
+    with _as_rank(3):
+        first = _mesh().get_group("tp")
+        assert shared_name(first) == "mesh_tp"
+        assert shared_name(first) == "mesh_tp"
+        assert shared_name(_mesh().get_group("tp")) == "mesh_tp.1"
+        assert shared_name(dist.group.WORLD) == "0"
+        named = dist.new_group([1, 3], group_desc="0")
+        assert shared_name(named) == "0.1"
+        assert compat.process_group("0.1") is named
+    with _as_rank(1):
+        again = _mesh().get_group("tp")
+        assert shared_name(again) == "mesh_tp"
+        assert compat.process_group("mesh_tp") is again
+
+
+def test_who_finds_nothing_waits_for_whoever_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "a graph that two processes compile"
+    first, second, found = contextlib.ExitStack(), contextlib.ExitStack(), []
+    assert one_rank._is_first(first, key)
+    waiter = threading.Thread(target=lambda: found.append(one_rank._is_first(second, key)))
+    waiter.start()
+    waiter.join(0.2)
+    assert not found
+    first.close()
+    waiter.join()
+    assert found == [False]
+    # It looks again, and compiles what is not there, without a lock: others do so as well.
+    with contextlib.ExitStack() as third:
+        assert one_rank._is_first(third, key)
+        monkeypatch.setattr(one_rank, "_LIMIT", 0.05)
+        assert not one_rank._is_first(second, key)
 
 
 def test_a_call_with_another_group_does_not_use_the_first() -> None:
@@ -98,4 +219,5 @@ def test_a_call_with_another_group_does_not_use_the_first() -> None:
                 compiled(x, row)
             with pytest.warns(OpByOpWarning, match="other process groups"):
                 compiled(x, column)
-        assert [_groups(program) for program in programs] == [[row.group_name]]
+        assert [_groups(program) for program in programs] == [["group"]]
+        assert compat.process_group("group") is row

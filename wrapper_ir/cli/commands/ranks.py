@@ -71,10 +71,10 @@ def verify_ranks(
     sys.exit(0 if report.ok and (report.proved or not proved) else 1)
 
 
-def _groups(file: str) -> dict[str, list[int]]:
+def _groups(file: str) -> dict[str, list[int] | list[list[int]]]:
     """Read the ranks of groups."""
     try:
-        found: dict[str, list[int]] = json.loads(read_text(file))
+        found: dict[str, list[int] | list[list[int]]] = json.loads(read_text(file))
     except json.JSONDecodeError as error:
         reason = f"it is not JSON: {error}"
         raise FileError(verb="read", file=repr(file), reason=reason) from error

@@ -76,6 +76,7 @@ try:
     from torch._functorch._aot_autograd.aot_autograd_result import (
         GenericAOTAutogradResult as CachedResult,
     )
+    from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
     from torch._functorch._aot_autograd.autograd_cache import (
         BypassAOTAutogradCache as AOTAutogradBypass,
     )
@@ -98,6 +99,7 @@ try:
     from torch._inductor.async_compile import AsyncCompile
     from torch._inductor.bounds import ValueRangeAnalysis
     from torch._inductor.codecache import BypassFxGraphCache as FxGraphBypass
+    from torch._inductor.codecache import FxGraphCachePickler, FxGraphHashDetails
     from torch._inductor.codegen import common as codegen_common
     from torch._inductor.codegen.common import KernelArgs
     from torch._inductor.codegen.cpp import CppScheduling
@@ -106,6 +108,7 @@ try:
         MultiKernelState,
         SizeHintMultiKernelCall,
     )
+    from torch._inductor.codegen.triton_split_scan import TritonSplitScanKernel
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
     from torch._inductor.codegen.wrapper_fxir import WrapperFxCodegen
     from torch._inductor.compile_fx import compile_fx_inner
@@ -132,16 +135,21 @@ try:
     from torch._inductor.virtualized import V
     from torch._logging._internal import trace_structured
     from torch.autograd.function import BackwardCFunction
+    from torch.compiler import config as compiler_config
     from torch.fx.experimental._backward_state import BackwardState
     from torch.fx.experimental.symbolic_shapes import ShapeEnv, uninteresting_files
     from torch.multiprocessing.reductions import StorageWeakRef
     from torch.utils import _triton as triton_tools
     from torch.utils._python_dispatch import _disable_current_modes as without_modes
     from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+    from torch.utils._sympy.functions import CeilDiv
     from torch.utils._sympy.symbol import SymT, symbol_is_type
     from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 except ImportError as error:
     raise UnsupportedTorchError(version=torch.__version__, problem=str(error)) from error
+
+#: Whether graphs may be the same on all ranks: 2.15 brought the setting ``compile_on_one_rank``.
+has_one_rank: bool = hasattr(compiler_config, "compile_on_one_rank")
 
 #: Base of mixins for Inductor's classes, so that their ``super()`` may have any attribute.
 Mixin: Any = object
@@ -208,6 +216,9 @@ mark_dynamic: Any = getattr(runtime_wrappers, "mark_dynamo_propagated_dynamic_in
 
 _CONDITIONAL: Any = getattr(ir, "Conditional", ())
 _SWITCH: Any = getattr(ir, "Switch", ())
+#: What stands for an input that is a process group or another object of Python; 2.15 brought it.
+OpaqueObject: Any = getattr(ir, "OpaqueObjectState", ())
+
 _SHALLOW_COPY: Any = getattr(getattr(torch.ops.aten, "shallow_copy_data_", ()), "default", ())
 
 
@@ -297,15 +308,93 @@ def is_process_group(value: object) -> bool:
     return isinstance(value, torch.distributed.ProcessGroup)
 
 
-def groups_of_mesh(value: object) -> tuple[str, ...]:
-    """Return the names of the groups of a mesh's dimensions; empty for anything else."""
+def is_mesh(value: object) -> bool:
+    """Return whether a value is a mesh of devices."""
     if not torch.distributed.is_available():
-        return ()
+        return False
     from torch.distributed.device_mesh import DeviceMesh  # noqa: PLC0415 - not in every build
 
-    if not isinstance(value, DeviceMesh):
+    return isinstance(value, DeviceMesh)
+
+
+def mesh_of(value: Any) -> Any:
+    """Return the mesh that a distributed tensor is spread over, or what else a value is."""
+    from torch.distributed.tensor import DTensor  # noqa: PLC0415 - not in every build
+
+    return value.device_mesh if isinstance(value, DTensor) else value
+
+
+def groups_of_mesh(value: Any) -> tuple[str, ...]:
+    """Return the names of the groups of a mesh's dimensions, and of its flattened dimensions.
+
+    Empty for anything else.
+    """
+    if not is_mesh(value):
         return ()
-    return tuple(map(str, getattr(value, "_dim_group_names", None) or ()))
+    flat = getattr(value._get_root_mesh(), "_flatten_mapping", {}).values()
+    of = [getattr(each, "_dim_group_names", None) or () for each in (value, *flat)]
+    return tuple(str(name) for names in of for name in names)
+
+
+def shape_of_mesh(mesh: Any) -> tuple[object, ...]:
+    """Return what a mesh is for all of its ranks, without its groups: the ranks, and their places.
+
+    2.15 brought graphs that take one.
+    """
+    root = mesh._get_root_mesh()
+    flat = getattr(root, "_flatten_mapping", {})
+    layouts = tuple((name, repr(each._layout)) for name, each in flat.items())
+    return repr(mesh._hash_key()), repr(root._hash_key()), layouts
+
+
+def default_group() -> Any:
+    """Return the default process group."""
+    groups: Any = torch.distributed.distributed_c10d
+    return groups._get_default_group()
+
+
+def own_groups() -> list[Any]:
+    """Return the process groups that this process is in, in the order of their creation."""
+    groups: Any = torch.distributed.distributed_c10d
+    world = default_group()
+    return [world, *(each for each in groups._world.pg_map if each is not world)]
+
+
+def description_of_group(group: Any) -> str:
+    """Return what a process group was described as when it was made, or "group"."""
+    description = str(group.group_desc)
+    return description if description and description != "undefined" else "group"
+
+
+def register_group(name: str, group: Any) -> None:
+    """Let ops find a process group by a further name."""
+    from torch._C import _distributed_c10d  # noqa: PLC0415 - not in every build
+
+    groups: Any = _distributed_c10d
+    groups._register_process_group(name, group)
+
+
+def is_name_of_group(name: str) -> bool:
+    """Return whether ops find a process group by a name."""
+    try:
+        process_group(name)
+    except RuntimeError:
+        return False
+    return True
+
+
+def decides_with_others() -> bool:
+    """Return whether ranks agree on what they compile by collectives, which each must call.
+
+    2.15 brought the second setting.
+    """
+    names = ("_sync_decision_cross_ranks", "_sync_cache_decision_cross_ranks")
+    return any(getattr(functorch_config, name, False) for name in names)
+
+
+def compiles_on_one_rank() -> bool:
+    """Return whether graphs shall not hold what differs from rank to rank."""
+    return bool(getattr(compiler_config, "compile_on_one_rank", False))
 
 
 def default_store() -> Any:

@@ -2,19 +2,21 @@
 
 With ``torch.compiler.config.compile_on_one_rank`` (torch 2.15) Dynamo does not guard on the group
 that a caller passes: stock's graphs look it up in each call. Our programs call groups by name, so
-each call compares the names with those of the groups that the graph was compiled for. A call with
-other groups runs op by op.
+each call compares the groups with those that the graph was compiled for. A call with other groups
+runs op by op.
 """
 
 from __future__ import annotations
 
 import warnings
+import weakref
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from wrapper_ir.frontends.inductor import compat
+from wrapper_ir.frontends.inductor.group_names import names_of
 from wrapper_ir.frontends.inductor.overlaps import OpByOpWarning
 
 if TYPE_CHECKING:
@@ -26,31 +28,37 @@ def with_groups(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Calla
 
     @wraps(stock)
     def compile_graph(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_ours() or not isinstance(model, torch.fx.GraphModule):
+            return stock(model, inputs, *args, **kwargs)
+        # First: a graph from a cache calls its groups by these names.
+        known = {at: found for at, value in enumerate(inputs) if (found := names_of(value))}
         compiled = stock(model, inputs, *args, **kwargs)
-        known = {at: found for at, value in enumerate(inputs) if (found := group_names(value))}
-        if not known or not isinstance(model, torch.fx.GraphModule) or not is_ours():
-            return compiled
-        return _comparing(compiled, model, known)
+        return _comparing(compiled, model, known) if known else compiled
 
     return compile_graph
 
 
-def group_names(value: Any) -> tuple[str, ...]:
-    """Return the names of the groups that an argument holds: it is one, or a mesh with some."""
-    value = getattr(value, "real_obj", value)
-    if compat.is_process_group(value):
-        return (str(value.group_name),)
-    return compat.groups_of_mesh(value)
+def _own_names(value: Any) -> tuple[str, ...]:
+    """Return the names that this rank has for them, which are at hand."""
+    return (
+        (str(value.group_name),) if compat.is_process_group(value) else compat.groups_of_mesh(value)
+    )
 
 
 def _comparing(
     compiled: Any, model: torch.fx.GraphModule, known: dict[int, tuple[str, ...]]
 ) -> Callable[..., Any]:
     """Return a compiled graph that runs op by op for other groups."""
+    #: The default group and the names of the last call that fitted: those after it live as long.
+    last: list[Any] = [None, None]
 
     @wraps(compiled)
     def call(*args: Any) -> Any:
-        if all(group_names(args[position]) == names for position, names in known.items()):
+        world, own = compat.default_group(), [_own_names(args[at]) for at in known]
+        if last[0] is not None and last[0]() is world and last[1] == own:
+            return compiled(*args)
+        if all(names_of(args[at]) == names for at, names in known.items()):
+            last[:] = weakref.ref(world), own
             return compiled(*args)
         warnings.warn(
             "a call of a compiled function runs op by op: it was compiled for other process groups",

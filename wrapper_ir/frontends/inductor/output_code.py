@@ -18,6 +18,7 @@ import torch
 
 from wrapper_ir.emitters import HasModule, ModuleText, emitter_class, faults_of, make_emitter
 from wrapper_ir.emitters.artifact import Artifact, TakesLong
+from wrapper_ir.frontends.inductor import compat, one_rank
 from wrapper_ir.frontends.inductor.compat import (
     V,
     ValueWithLineMap,
@@ -64,6 +65,7 @@ def emit_module(program: Program, session: Session, graph: Any, passing: Passing
         made = _module_of(artifact, program, settings)
     made = made or ModuleText(module_text(prepared, settings), {})
     _share_constants(prepared, made.constants, graph)
+    one_rank.leave_out_groups(graph.torchbind_constants, dict(passing.constants.values()))
     graph.torchbind_constants.update(passing.constants.values())
     ending = _bypass_text(passing) + meeting_text(program, settings)
     return ValueWithLineMap(made.source + ending, [])
@@ -156,9 +158,15 @@ def _bypass_text(passing: Passing) -> str:
     if passing.is_empty:
         return ""
     names = {position: name for position, (name, _) in passing.constants.items()}
+    found = ""
+    if passing.groups:
+        found = f"\n\nfrom {compat.__name__} import {compat.process_group.__name__}\n"
+    for position, name in passing.groups.items():
+        names[position] = f"_group_{position}"
+        found += f"\n_group_{position} = {compat.process_group.__name__}({name!r})"
     positions = f"{passing.inputs!r}, {dict(passing.results)!r}, {names!r}"
     return (
-        f"\n\nfrom {pass_by.__module__} import {pass_by.__name__}\n\n"
+        f"{found}\n\nfrom {pass_by.__module__} import {pass_by.__name__}\n\n"
         f"call = {pass_by.__name__}(call, {positions}, globals())\n"
     )
 

@@ -36,6 +36,7 @@ from wrapper_ir.frontends.inductor import (
     errors,
     groups,
     identity,
+    one_rank,
     overlaps,
     straight,
 )
@@ -194,7 +195,10 @@ def _with_our_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
     return _with_devices(
         groups.with_groups(
             _is_made,
-            overlaps.with_overlaps(_is_made, straight.with_straight_calls(_is_made, stock)),
+            overlaps.with_overlaps(
+                _is_made,
+                straight.with_straight_calls(_is_made, one_rank.with_one_compiler(_is_made, stock)),
+            ),
         )
     )
 
@@ -228,6 +232,7 @@ _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
     (compat.GraphLowering, "mark_buffer_mutated", partial(computing_reads, _is_made)),
     (compat.ShapeEnv, "evaluate_expr", with_free_choices),
     *((module, "extra_imports", identity.Scripts) for module in compat.repro_writers),
+    *(one_rank.places(_is_made) if compat.has_one_rank else ()),
 )
 
 #: The replacements in effect: place, name, their function, and ours.

@@ -58,6 +58,20 @@ const char* from_environment(const char* name) {
   return found != nullptr && *found != '\0' ? found : nullptr;
 }
 
+// The rank of this process among several, as launchers such as torchrun say it. Empty: it is alone.
+std::string rank() {
+  const char* count = from_environment("WORLD_SIZE");
+  const char* number = from_environment("RANK");
+  if (count == nullptr || number == nullptr || std::atoi(count) < 2) return "";
+  return std::strspn(number, "0123456789") == std::strlen(number) ? number : "";
+}
+
+// The name of a file or directory of which each rank has its own.
+std::string of_rank(const std::string& name) {
+  const std::string number = rank();
+  return number.empty() ? name : name + ".rank" + number;
+}
+
 // A call wrote a NaN or an infinite value.
 class NonFinite : public Error {
  public:
@@ -71,13 +85,13 @@ const at::Tensor& tensor_of(const Slot& slot) {
 // The destination of lines and files. Shared by the calls that use it.
 class Output {
  public:
-  explicit Output(std::string directory) : wanted_(std::move(directory)) {
+  explicit Output(const std::string& directory) : wanted_(of_rank(directory)) {
     const char* name = from_environment("WRAPPER_IR_DEBUG_OUTPUT");
     if (name != nullptr && std::strcmp(name, "stdout") == 0) file_ = STDOUT_FILENO;
     if (name == nullptr || std::strcmp(name, "stdout") == 0 || std::strcmp(name, "stderr") == 0) {
       return;
     }
-    const int opened = open(name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    const int opened = open(of_rank(name).c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
     if (opened >= 0) {
       file_ = opened;
     } else {
@@ -97,7 +111,8 @@ class Output {
   // Writes a line, even beyond the limit. Uses a single unbuffered write, so that the line is there
   // if the program crashes next. A closed pipe must not make the program fail.
   void always(const std::string& text) const {
-    const std::string whole = text + "\n";
+    const std::string number = rank();
+    const std::string whole = (number.empty() ? "" : "rank " + number + ": ") + text + "\n";
     while (write(file_, whole.data(), whole.size()) < 0 && errno == EINTR) {
     }
   }

@@ -2,7 +2,8 @@
 
 They come from a ``debug_session`` block or from the environment (``WRAPPER_IR_DEBUG_DIR``,
 ``WRAPPER_IR_DEBUG_REFERENCE``, ``WRAPPER_IR_DEBUG_OUTPUT``, ``WRAPPER_IR_DEBUG_LIMIT``). No two
-sessions write to the same directory: a second session or process takes the next free name.
+sessions write to the same directory: a second session or process takes the next free name. Of
+several ranks, each adds its number to the names of files and directories, and to each line.
 """
 
 from __future__ import annotations
@@ -32,6 +33,35 @@ _LIMIT_VARIABLE: Final = "WRAPPER_IR_DEBUG_LIMIT"
 _DEFAULT_LIMIT: Final = 1 << 30
 
 
+def rank() -> str:
+    """Return the rank of this process among several, as launchers such as torchrun say it.
+
+    Empty if it is alone.
+    """
+    count, number = os.environ.get("WORLD_SIZE", ""), os.environ.get("RANK", "")
+    return number if number.isdecimal() and count.isdecimal() and int(count) > 1 else ""
+
+
+def _of_rank(name: str | Path) -> str:
+    """Return the name of a file or directory of which each rank has its own."""
+    return f"{name}.rank{number}" if (number := rank()) else str(name)
+
+
+def _reference(name: str | Path) -> Path:
+    """Return the directory of another run: that of this rank, if ranks had their own."""
+    mine = Path(_of_rank(name))
+    return mine if mine.is_dir() else Path(name)
+
+
+def _start() -> str:
+    """Return what each line begins with."""
+    return f"rank {number}: " if (number := rank()) else ""
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", errors="backslashreplace")
+
+
 class DebugSession:
     """The files and the output of one run, with the arguments of :func:`debug_session`.
 
@@ -52,9 +82,9 @@ class DebugSession:
         environ = os.environ
         self._left: float = _limit(limit)
         named = environ.get("WRAPPER_IR_DEBUG_DIR") or environ.get("AOTI_TORCH_SAVE_DIR")
-        self._wanted = Path(directory or named or _DEFAULT_DIR)
+        self._wanted = Path(_of_rank(directory or named or _DEFAULT_DIR))
         compared = reference or environ.get("WRAPPER_IR_DEBUG_REFERENCE")
-        self._reference = Path(compared) if compared else None
+        self._reference = _reference(compared) if compared else None
         self._lock = threading.RLock()
         self._directory: Path | None = None
         self._entries: dict[tuple[str, str, str], list[str]] | None = None
@@ -68,7 +98,7 @@ class DebugSession:
 
     def line(self, text: str) -> None:
         """Write a line unbuffered, so that it is not lost if the program crashes next."""
-        data = (text + "\n").encode("utf-8", errors="backslashreplace")
+        data = _encoded(f"{_start()}{text}\n")
         if not self._spend(len(data)):
             return
         with contextlib.suppress(OSError):  # a closed pipe must not make the program fail
@@ -212,6 +242,7 @@ def _limit(limit: object) -> float:
 def _open_output(name: str) -> int:
     if name in ("stdout", "stderr"):
         return 1 if name == "stdout" else 2
+    name = _of_rank(name)
     try:
         return os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
@@ -225,7 +256,10 @@ class _Current:
     def __init__(self) -> None:
         self.session: DebugSession | None = None
         self.fd = -1
-        #: The same file descriptor for code that does not hold the GIL.
+        #: What each line begins with.
+        self.start = b""
+        #: The same file descriptor for code that does not hold the GIL; -1 if that has to ask for
+        #: each line, to which a rank adds its number.
         self.shared_fd = ctypes.c_int(-1)
         self.lock = threading.Lock()
 
@@ -233,7 +267,8 @@ class _Current:
         """Make a session the current one and return the previous one."""
         before, self.session = self.session, session
         self.fd = -1 if session is None else session.fd
-        self.shared_fd.value = self.fd
+        self.start = _encoded(_start())
+        self.shared_fd.value = -1 if self.start else self.fd
         return before
 
 
@@ -257,11 +292,11 @@ def output_address() -> int:
 
 def line_writer(text: str) -> Callable[..., None]:
     """Return a function that writes one fixed line in less than a microsecond."""
-    data, write = (text + "\n").encode("utf-8", errors="backslashreplace"), os.write
+    data, write = _encoded(f"{text}\n"), os.write
 
     def run(*_: object) -> None:
         try:
-            write(_current.fd, data)
+            write(_current.fd, _current.start + data)
         except OSError:  # no session yet; or a closed pipe, which must not raise
             if _current.session is None:
                 current().line(text)

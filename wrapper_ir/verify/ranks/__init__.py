@@ -50,8 +50,9 @@ def verify_ranks(
 
     Args:
         programs: One for each rank, in their order; the same one several times if ranks share it.
-        groups: The ranks of each process group that the programs name, in their order in it. By
-            default a group has all ranks, or those that use it if its calls state their number.
+        groups: The ranks of each process group that the programs name, in their order in it; lists
+            of several groups where ranks have the same name for theirs. By default a group has all
+            ranks, or those that use it if its calls state their number.
         blocking: When a collective holds its rank until the others have called it: at its
             ``"start"``, as groups of one device may under NCCL, or only in its ``"wait"``, as under
             gloo. It matters where ranks call collectives of several groups in different orders.
@@ -139,6 +140,7 @@ def compare_schedules(
 ) -> RanksReport:
     """Compare what ranks say; ``problems`` are those of their programs alone."""
     groups, assumed = Groups(schedules, given), set[str]()
+    schedules = groups.schedules
     unknown = (each for rank, s in enumerate(schedules) for each in s.says_unknown(rank))
     not_shown = [*merged(unknown)]
     disorder = list(groups.problems)

@@ -2,22 +2,26 @@
 
 A program names its groups, and does not say who else is in them. A caller who says so names all
 groups. Otherwise a group has all ranks; or those that use it, if calls state that it has so many.
+
+A name may stand for several groups, of which a rank is in one at most: the rows of a mesh, say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from wrapper_ir.errors import WrapperIRError, did_you_mean
 from wrapper_ir.verify.ranks.report import RankProblem, Where, named_ranks
+from wrapper_ir.verify.ranks.schedule import Nest, Post
 
 if TYPE_CHECKING:
     from wrapper_ir.analysis.collectives import Group
-    from wrapper_ir.verify.ranks.schedule import Post, Schedule
+    from wrapper_ir.verify.ranks.schedule import Node, Schedule
 
-Given: TypeAlias = Mapping[str, Sequence[int]]
-"""The ranks of each group in their order in it, as the caller says."""
+Given: TypeAlias = Mapping[str, Sequence[int] | Sequence[Sequence[int]]]
+"""The ranks of each group in their order in it, as the caller says; lists of several groups."""
 
 
 class GroupsError(WrapperIRError):
@@ -27,12 +31,12 @@ class GroupsError(WrapperIRError):
     template = "groups: {reason}"
     default_hint = (
         "give all groups that the programs name, each with its ranks in order: "
-        "{{'0': [0, 1, 2, 3], 'tp': [0, 1]}}"
+        "{{'0': [0, 1, 2, 3], 'tp': [[0, 1], [2, 3]]}}"
     )
 
 
-def checked(groups: object, ranks: int) -> dict[str, tuple[int, ...]] | None:
-    """Return the groups that a caller gives.
+def checked(groups: object, ranks: int) -> dict[str, tuple[tuple[int, ...], ...]] | None:
+    """Return the groups that a caller gives: for each name, the ranks of those that have it.
 
     Raises:
         GroupsError: It is no mapping from names to ranks that exist, or lists one twice.
@@ -48,14 +52,57 @@ def checked(groups: object, ranks: int) -> dict[str, tuple[int, ...]] | None:
         if isinstance(given, str) or not isinstance(given, Iterable):
             raise GroupsError(reason=f"{name!r} has {given!r}, which is not a list of ranks")
         members = tuple(given)
-        strays = [n for n in members if type(n) is not int or not 0 <= n < ranks]
+        is_nested = bool(members) and all(isinstance(each, (list, tuple)) for each in members)
+        found[name] = tuple(map(tuple, members)) if is_nested else (members,)
+        every = [rank for group in found[name] for rank in group]
+        strays = [n for n in every if type(n) is not int or not 0 <= n < ranks]
         if strays:
             raise GroupsError(reason=f"{name!r} has rank {strays[0]!r}; there are {ranks} programs")
-        if not members or len(set(members)) < len(members):
-            why = "a rank twice" if members else "no ranks"
+        if not all(found[name]) or len(set(every)) < len(every):
+            why = "a rank twice" if all(found[name]) else "no ranks"
             raise GroupsError(reason=f"{name!r} has {why}")
-        found[name] = members
     return found
+
+
+class _Names:
+    """What groups are called whose name stands for several."""
+
+    def __init__(self, given: Mapping[str, tuple[tuple[int, ...], ...]]) -> None:
+        self._own = {
+            (name, rank): f"{name} of {named_ranks(group)}"
+            for name, groups in given.items()
+            for group in groups
+            for rank in group
+            if len(groups) > 1
+        }
+        self.members = {
+            self._own.get((name, group[0]), name): group
+            for name, groups in given.items()
+            for group in groups
+        }
+
+    def of(self, group: Group, rank: int) -> Group:
+        """Return what a rank's group is called."""
+        return self._own.get((group, rank), group) if isinstance(group, str) else group
+
+    def schedule(self, schedule: Schedule, rank: int) -> Schedule:
+        """Return what a rank says, with these names."""
+        if not self._own:
+            return schedule
+        known = {id(post): self._post(post, rank) for post in schedule.posts}
+        nodes = tuple(self._node(node, known) for node in schedule.nodes)
+        return replace(schedule, nodes=nodes, posts=[known[id(each)] for each in schedule.posts])
+
+    def _post(self, post: Post, rank: int) -> Post:
+        return replace(post, call=replace(post.call, group=self.of(post.call.group, rank)))
+
+    def _node(self, node: Node, known: Mapping[int, Post]) -> Node:
+        if isinstance(node, Post):
+            return known[id(node)]
+        if not isinstance(node, Nest):
+            return node
+        inner = tuple(tuple(self._node(each, known) for each in part) for part in node.parts)
+        return replace(node, parts=inner)
 
 
 class Groups:
@@ -63,11 +110,15 @@ class Groups:
 
     def __init__(self, schedules: Sequence[Schedule], given: object = None) -> None:
         self.count = len(schedules)
-        self._given = checked(given, self.count)
+        known = checked(given, self.count)
+        self._names = _Names(known or {})
+        self._given = None if known is None else self._names.members
+        self.schedules = [self._names.schedule(each, n) for n, each in enumerate(schedules)]
+        """What ranks say, in which each group has a name of its own."""
         self.problems: list[RankProblem] = []
         self._members: dict[Group, tuple[int, ...]] = {}
         users: dict[Group, dict[int, list[Post]]] = {}
-        for rank, schedule in enumerate(schedules):
+        for rank, schedule in enumerate(self.schedules):
             for post in schedule.posts:
                 users.setdefault(post.call.group, {}).setdefault(rank, []).append(post)
         for group, posts in users.items():
@@ -75,6 +126,10 @@ class Groups:
 
     def __iter__(self) -> Iterator[Group]:
         return iter(self._members)
+
+    def of(self, group: Group, rank: int) -> Group:
+        """Return the name of a group, as a rank's program calls it, that no other group has."""
+        return self._names.of(group, rank)
 
     def members(self, group: Group) -> tuple[int, ...]:
         """Return the ranks of a group, in their order in it."""

@@ -235,7 +235,8 @@ class _Turn:
         if any(len(each) > 1 for each in by_rank.values()):
             return self._by_group(read)
         whole = {rank: schedule for (_, rank), schedule in read.items()}
-        if any(post.call.group not in self._at for each in whole.values() for post in each.posts):
+        called = {(r, post.call.group) for r, each in whole.items() for post in each.posts}
+        if any(g not in self._at or r not in self._meeting.groups[str(g)] for r, g in called):
             return self._by_group(read)  # others are in groups that this rank is not in
         every = [whole.get(rank, Schedule()) for rank in range(max(whole) + 1)]
         groups = {name: self._meeting.groups[name] for name in self._at}

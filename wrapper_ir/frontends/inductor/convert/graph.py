@@ -17,6 +17,7 @@ from wrapper_ir.frontends.common.expressions import to_dim, to_scalar
 from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert import operators
+from wrapper_ir.frontends.inductor.convert.groups import made_group
 from wrapper_ir.frontends.inductor.convert.lines import convert_lines
 from wrapper_ir.frontends.inductor.convert.state import Scope, Shared
 from wrapper_ir.frontends.inductor.convert.streams import refuse_races
@@ -48,21 +49,23 @@ class Passing:
     """The values that bypass a program, by position.
 
     ``results`` are those of the arguments that are returned, by position among the results;
-    ``constants`` are objects that are, with Inductor's names for them in the module.
+    ``constants`` are objects that are, with Inductor's names for them in the module; ``groups`` are
+    process groups that the graph asks for, with the names by which they are found.
     """
 
     inputs: tuple[int, ...] = ()
     results: Mapping[int, int] = field(default_factory=dict)
     constants: Mapping[int, tuple[str, Any]] = field(default_factory=dict)
+    groups: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
         """True if nothing bypasses the program."""
-        return not (self.inputs or self.constants)
+        return not (self.inputs or self.constants or self.groups)
 
     def returns(self, position: int) -> bool:
         """Return whether the result at a position bypasses the program."""
-        return position in self.results or position in self.constants
+        return position in self.results or position in self.constants or position in self.groups
 
 
 def passing_of(graph: Any, outputs: Sequence[Any]) -> Passing:
@@ -82,7 +85,8 @@ def passing_of(graph: Any, outputs: Sequence[Any]) -> Passing:
     objects = {i: value for i, value in enumerate(outputs) if _is_of_python(value)}
     rows = [(i, value) for i, value in objects.items() if i not in results]
     constants = {i: (value.get_name(), _real(value)) for i, value in rows}
-    return Passing(tuple(inputs), results, constants)
+    groups = {i: name for i, value in enumerate(outputs) if (name := made_group(value))}
+    return Passing(tuple(inputs), results, constants, groups)
 
 
 def _opaque(graph: Any, value: Any) -> Any:
@@ -96,16 +100,19 @@ def _opaque(graph: Any, value: Any) -> Any:
 
 def _is_of_python(value: Any) -> bool:
     """Return whether a node is a Python object, not one of a custom class."""
+    if isinstance(value, compat.OpaqueObject):
+        return True
     return isinstance(value, ir.TorchBindObject) and not class_of(_real(value))
 
 
 def _real(value: Any) -> Any:
-    return operators.traced_object(value.get_value())
+    is_opaque = isinstance(value, compat.OpaqueObject)
+    return operators.traced_object(value.value if is_opaque else value.get_value())
 
 
 def _key(value: Any) -> Any:
     """Return the key of a value among the inputs: a name for objects, the symbol for numbers."""
-    if isinstance(value, ir.TorchBindObject):
+    if isinstance(value, (ir.TorchBindObject, compat.OpaqueObject)):
         return ("object", value.get_name())
     value = value.expr if isinstance(value, ir.ShapeAsConstantBuffer) else value
     return value if isinstance(value, sympy.Symbol) else None

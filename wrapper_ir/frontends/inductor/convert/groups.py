@@ -2,9 +2,8 @@
 
 With ``torch.compiler.config.compile_on_one_rank`` (torch 2.15) a graph takes meshes, and an op
 returns the groups of their dimensions; other groups are inputs or constants. A program names them
-as it names those of other graphs, so that all that is known of collectives holds. Ranks may have
-other names for the groups of a mesh, and keys of Inductor's cache hold none: so these graphs stay
-out of the cache, as those of stock do that have groups among their constants.
+as it names those of other graphs, so that all that is known of collectives holds, but by the names
+that all ranks have for them.
 """
 
 from __future__ import annotations
@@ -13,15 +12,27 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.compat import ir
+from wrapper_ir.frontends.inductor.group_names import shared_name
 
 if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.state import Scope
 
 
 def makes_group(node: Any) -> bool:
-    """Return whether a call gives nothing but a process group, which programs know by name."""
+    """Return whether a call gives only a process group, known by name, or a mesh that has some."""
     values = [_value(each) for each in node.outputs]
-    return bool(values) and all(map(compat.is_process_group, values))
+    return bool(values) and all(compat.is_process_group(v) or compat.is_mesh(v) for v in values)
+
+
+def made_group(node: Any) -> str:
+    """Return the name of the process group that a call gives; empty for anything else.
+
+    A forward graph saves such groups for its backward, with the tensors that it saves.
+    """
+    if isinstance(node, (ir.TorchBindObject, compat.OpaqueObject)):
+        return ""
+    group = _value(node)
+    return shared_name(group) if compat.is_process_group(group) else ""
 
 
 def group_name(scope: Scope, node: Any) -> str:
@@ -29,8 +40,10 @@ def group_name(scope: Scope, node: Any) -> str:
     group = _value(node)
     if not compat.is_process_group(group):
         return ""
+    if compat.compiles_on_one_rank():
+        return shared_name(group)
     name: str = group.group_name
-    # What holds a group cannot be pickled, and so is in no cache.
+    # No key of a cache holds it: what holds a group cannot be pickled, and so is in no cache.
     scope.graph.torchbind_constants[f"process_group_{name}"] = group
     return name
 
@@ -40,4 +53,6 @@ def _value(node: Any) -> Any:
     value: Any = getattr(node, "opaque_example_value", None)
     if isinstance(node, ir.TorchBindObject):
         value = node.get_value()
+    elif isinstance(node, compat.OpaqueObject):
+        value = node.value
     return getattr(value, "real_obj", value)
