@@ -28,7 +28,7 @@ WORKERS ?= 2
 OPINFO_DTYPES := float64 bfloat16 int64 bool complex64 float16 int32
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-torch test-sample test-radar release-check models gpu check docs wheel release fuzz mutants seeded opinfo zoo odd changes sweep explorer pictures bench sanitize disorders format clean
+.PHONY: help setup demo test test-long test-torch test-sample test-radar release-check models gpu check docs wheel release fuzz mutants seeded opinfo zoo odd changes sweep explorer pictures compare bench sanitize disorders format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -112,6 +112,12 @@ pictures: setup ## the documents' pictures of the explorer, from a headless Chro
 
 SECONDS ?= 60
 SEED ?= 0
+
+compare: setup ## our models on another release of torch and on the pinned one, for docs/compare.md: make compare TORCH=2.13.0
+	$(MAKE) setup TORCH=$(PINNED)
+	$(BIN)/python -W ignore -m tools.captures make captures/$(TORCH)
+	.venv/bin/python -W ignore -m tools.captures make captures/$(PINNED)
+	PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python -m tools.captures report captures
 
 fuzz: setup ## made-up programs in four ways, for SECONDS=60 from SEED=0 on; or LINES=1000000
 	$(BIN)/python -W ignore -m tests.fuzz --seed $(SEED) \

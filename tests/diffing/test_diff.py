@@ -16,7 +16,7 @@ from tests.emitters.corpus import FILES
 from tests.strategies import any_programs, programs
 from wrapper_ir import lines as ir
 from wrapper_ir.diffing import FieldChange, Kind, LineChange, ProgramDiff, aligned
-from wrapper_ir.diffing.model import to_rich
+from wrapper_ir.diffing.model import FIGURES, to_rich
 
 if TYPE_CHECKING:
     from wrapper_ir.diffing import ItemChange
@@ -423,8 +423,8 @@ def test_json_is_plain_and_checked() -> None:
 def test_every_figure_is_shown() -> None:
     found = diff(LINES["size"][0])
     shown = {row.text.split("  ")[0] for row in found.rows()}
-    assert len(dataclasses.fields(found.before)) == 7
-    assert {"kernels", "lines", "allocations", "bytes allocated"} <= shown
+    assert FIGURES.keys() == {field.name for field in dataclasses.fields(found.before)}
+    assert set(FIGURES.values()) <= shown
 
 
 def long_program(layers: int) -> str:

@@ -37,6 +37,7 @@ COMMANDS = {
     "check": ("looking:check", "Compare a folder of source with its program"),
     "run": ("rendering:run", "Run a program once, and show its results"),
     "diff": ("looking:diff", "Compare two programs by meaning"),
+    "compare": ("comparing:compare", "Compare two folders of programs, for a report"),
     "review": ("reviewing:review", "Decide on snapshots that changed, those alike at once"),
     "explore": ("exploring:explore", "Write a page that shows a program, or how two differ"),
     "explain-call": ("calls:explain_call", "Measure where the time of a model's call goes"),
@@ -153,8 +154,6 @@ def _fail(error: Exception) -> NoReturn:
 wrapper-ir capture model.py:make -o m.wir && wrapper-ir emit m.wir
 """)
     + """
-
-\b
 Exit codes: 0 success, 1 faults or differences, 2 bad input, 3 internal error.""",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="wrapper-ir")

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
-from wrapper_ir.diffing import model
+from wrapper_ir.diffing import model, sets
 from wrapper_ir.diffing.canonical_form import canonical
 from wrapper_ir.diffing.model import *
 from wrapper_ir.diffing.programs import aligned, diff
 from wrapper_ir.diffing.sequences import diff_sources
+from wrapper_ir.diffing.sets import *
 from wrapper_ir.diffing.structural_form import structure
 
 __all__ = ["aligned", "canonical", "diff", "diff_sources", "structure"]
 __all__ += model.__all__
+__all__ += sets.__all__

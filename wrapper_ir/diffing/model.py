@@ -194,6 +194,8 @@ class Figures:
     """Launches of kernels."""
     ops: int = 0
     """Calls of library ops."""
+    checks: int = 0
+    """Lines that check layouts, shared memory and relations among sizes."""
     allocations: int = 0
     allocated_bytes: int = 0
     """The bytes of allocations and pools."""
@@ -281,9 +283,9 @@ class ProgramDiff(Report):
         if self.is_empty:
             yield Row("The programs are the same.", "title")
             return
-        yield Row(self._headline(), "title")
+        yield Row(self.headline, "title")
         yield Row("")
-        for name, words in _FIGURES.items():
+        for name, words in FIGURES.items():
             old, new = getattr(self.before, name), getattr(self.after, name)
             texts = ["?" if number is None else f"{number:,}" for number in (old, new)]
             change, style = ("", "same") if old == new else (f"  -> {texts[1]}", "changed")
@@ -301,7 +303,9 @@ class ProgramDiff(Report):
             yield from (Row(""), Row("folding", "heading"))
             yield from (Row(r.text, r.style, r.depth + 1) for r in self.folding.rows())
 
-    def _headline(self) -> str:
+    @property
+    def headline(self) -> str:
+        """What changed, counted, in a line."""
         groups: dict[str, Iterable[KernelChange | LineChange | ItemChange]] = {
             "kernel": self.kernels,
             "line": [inner for line in self.lines for inner in line.inside()],
@@ -344,10 +348,12 @@ _MARKS: Final = {Kind.ADDED: "+", Kind.REMOVED: "-", Kind.CHANGED: "~", Kind.MOV
 #: Kinds of items, in the order of the headline.
 _ITEMS: Final = ("program", "input", "constant", "symbol", "op", "buffer", "result")
 
-_FIGURES: Final = {
+#: What the figures of programs are called, in the order in which they are shown.
+FIGURES: Final = {
     "kernels": "kernels",
     "calls": "calls of kernels",
     "ops": "calls of library ops",
+    "checks": "checks",
     "lines": "lines",
     "allocations": "allocations",
     "allocated_bytes": "bytes allocated",

@@ -13,7 +13,17 @@ from wrapper_ir.diffing.keys import BodyKeys, Fields, ProgramKeys, new_keys, own
 from wrapper_ir.diffing.sequences import Fate, Match, Matcher
 from wrapper_ir.diffing.tables import Kernels, Names, Tables
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.lines import AnyLine, Program, Region, Stage, TorchOp, walk
+from wrapper_ir.lines import (
+    AnyLine,
+    AssertApart,
+    AssertLayout,
+    AssertSymbol,
+    Program,
+    Region,
+    Stage,
+    TorchOp,
+    walk,
+)
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.traits import allocates, calls_op, declares, own_roles
@@ -27,6 +37,9 @@ if TYPE_CHECKING:
 
 
 # The counts of programs, for the summary of a diff.
+
+#: Lines that are checks.
+_CHECKS: Final = (AssertApart, AssertLayout, AssertSymbol)
 
 
 #: Errors caused by the inconsistent layouts and storages of invalid programs.
@@ -43,6 +56,7 @@ def figures(program: Program) -> model.Figures:
         kernels=sum(not isinstance(k.source, TorchOp) for k in program.kernels.values()),
         calls=sum(Role.CALL in own_roles(line) for line in lines),
         ops=sum(map(calls_op, lines)),
+        checks=sum(isinstance(line, _CHECKS) for line in lines),
         allocations=len(new),
         allocated_bytes=sum(_bytes(sizes, name) for name in new),
         peak_bytes=_peak(program, sizes),
