@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.lines.program import Frame, Origin
+import torch
+
+from wrapper_ir.lines.program import Frame, Origin, is_torchs_own
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import torch
+#: The folder that holds torch, and that under which its modules are recorded wherever it is: in a
+#: source tree, nothing else tells them from the user's.
+_HOME: Final = os.path.join(os.path.dirname(os.path.dirname(torch.__file__)), "")
+_INSTALLED: Final = "site-packages/"
 
 _FRAME: Final = re.compile(
     r'^\s*File "(?P<file>.*)", line (?P<line>\d+)(?:, in (?P<function>.*))?$'
@@ -72,5 +78,12 @@ def _frames(stack_trace: str) -> tuple[Frame, ...]:
             continue
         after = lines[index + 1].strip() if index + 1 < len(lines) else ""
         code = "" if _FRAME.match(after) else after
-        frames.append(Frame(match["file"], int(match["line"]), match["function"] or "", code))
+        file = _file(match["file"])
+        frames.append(Frame(file, int(match["line"]), match["function"] or "", code))
     return tuple(frames)
+
+
+def _file(path: str) -> str:
+    """Return a file's path; one of torch's own is recorded as that of an installed torch."""
+    is_own = path.startswith(os.path.join(_HOME, "torch", "")) and not is_torchs_own(path)
+    return _INSTALLED + path.removeprefix(_HOME).replace(os.sep, "/") if is_own else path
