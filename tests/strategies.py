@@ -300,7 +300,7 @@ FLAT: dict[type, SearchStrategy[Any]] = {
     ir.AllocateFromPool: st.builds(ir.AllocateFromPool, identifiers, identifiers, dims),
     ir.KernelDefinition: definitions,
     ir.KernelCall: st.builds(
-        ir.KernelCall, identifiers, tuples(args), devices, _streams, tuples(dims)
+        ir.KernelCall, identifiers, tuples(args), devices, _streams, tuples(dims), tuples(dims)
     ),
     ir.ExternKernel: st.builds(
         ir.ExternKernel,

@@ -61,7 +61,8 @@ def work(rank: int, folder: Path, cases: list[str]) -> None:
         except RanksDisagreeError as error:
             problem = error.report.problems[0]
             known = any("faults.py:" in where.source for where in problem.where)
-            heard = f"{problem.kind} {known or 'faults.py:' in problem.message}"
+            known = known or "faults.py:" in problem.message
+            heard = f"{problem.kind} {known}" if known else f"{problem.kind}: {str(error)[:999]!r}"
         os.write(1, f"{rank} {each} {heard}\n".encode())  # in one piece: two processes write
 
 

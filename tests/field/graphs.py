@@ -99,6 +99,20 @@ def padding_written(x: Tensor) -> Tensor:
     return x * 2
 
 
+def written_to_the_copy(x: Tensor) -> tuple[Tensor, ...]:
+    x.add_(1)
+    return ()
+
+
+def write_removed(x: Tensor, d: Tensor) -> Tensor:
+    reverse_into(d, x)
+    return d.relu()
+
+
+def kept_in_an_input(x: Tensor, d: Tensor) -> Tensor:
+    return d.relu().sin()
+
+
 def graph_of(name: str, program: Program) -> torch.fx.GraphModule | None:
     """Return the graph of a fault, for inputs as its program takes them; None if it has none."""
     function = globals().get(name)

@@ -15,8 +15,11 @@ FAULTS = faults()
 #: Those of aliases, effects, lifetimes, sizes, streams, scopes and ranks that were reported in a
 #: year, and those that were tried since.
 REPORTED = {
+    138519,
     152887,
+    154442,
     160281,
+    166009,
     169050,
     169118,
     169232,
@@ -29,12 +32,15 @@ REPORTED = {
     178579,
     180858,
     183575,
+    183611,
     187224,
     187678,
     189454,
     189735,
     190000,
     192000,
+    192087,
+    192219,
     192510,
     193409,
     193621,
@@ -65,7 +71,8 @@ def test_what_is_said_names_the_buffer_and_the_line_of_the_model(fault: Fault) -
         if each.by == "parse":
             assert each.line.split()[0] in each.message
             continue
-        assert "model.py:" in each.source, each.message
+        # No line is left of what was removed.
+        assert "model.py:" in each.source or fault.name == "write_removed", each.message
         names = re.findall(r"%\w+", each.message)
         others = re.search(r"\bresults?\b|symbol \w+|stream \d|receive from", each.message)
         assert names or others, each.message

@@ -188,7 +188,7 @@ def program_of(function: Any, *shapes: tuple[int, ...], **options: Any) -> Progr
 
 
 def body(program: Program) -> list[str]:
-    """The lines of a program without its declarations and checks."""
+    """The lines of a program without its declarations and checks, and how far kernels reach."""
     lines = [line[2:] for line in str(program).splitlines() if line.startswith("  ")]
     lines = [line for line in lines if not line.startswith(("|", "assert_layout"))]
-    return [line.replace(" @cuda:0", "") for line in lines]
+    return [re.sub(r" reach \[[^]]*\]", "", line.replace(" @cuda:0", "")) for line in lines]

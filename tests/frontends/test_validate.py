@@ -16,11 +16,11 @@ from torch._dynamo.exc import BackendCompilerFailed
 from torch.nn import functional
 
 import wrapper_ir as wir
-from tests.seeded.changes import CHANGES, dropped_calls, older_arguments
+from tests.seeded.changes import CHANGES, dropped_calls, older_arguments, swapped_calls
 from wrapper_ir.cli.app import main
 from wrapper_ir.debugging import Validation, validation
 from wrapper_ir.errors import OptionValueError, WrapperIRError
-from wrapper_ir.frontends.inductor import ContractWarning, GraphMismatchError
+from wrapper_ir.frontends.inductor import ContractError, ContractWarning, GraphMismatchError
 from wrapper_ir.interpreter import NoTypicalValueError, interpret
 from wrapper_ir.lines import (
     KernelCall,
@@ -357,3 +357,33 @@ def test_on_the_command_line(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyP
     assert fault["code"] == "WIR1139"
     assert "model.py" in fault["source"]
     assert told("--random", "0", "--inputs", "x.pt")[0] == 2
+
+
+def test_what_is_read_too_late_is_an_error_without_any_option(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of programs whose graphs write; others are not compared."""
+
+    def product_then_doubled(x: Tensor, w: Tensor) -> Tensor:
+        y = torch.mm(x, w)
+        x.mul_(2)
+        return y
+
+    program, _ = recorded(product_then_doubled)
+    ((_, late),) = swapped_calls(program)
+    stock, compared = validation.validate, []
+
+    def changed(_: Program, graph: torch.fx.GraphModule) -> Any:
+        compared.append(graph)
+        return stock(late, graph)
+
+    monkeypatch.setattr(validation, "validate", changed)
+    torch._dynamo.reset()
+    with pytest.raises(BackendCompilerFailed, match="WIR1125") as caught, wir.record():
+        torch.compile(product_then_doubled, backend="wrapper_ir")(*arguments())
+    assert isinstance(caught.value.inner_exception, ContractError)
+    assert len(compared) == 2  # the second time without passes that write in place
+    torch._dynamo.reset()
+    with wir.record():
+        torch.compile(pieces, backend="wrapper_ir")(*arguments())
+    assert len(compared) == 2

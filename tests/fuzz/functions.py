@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import random
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
@@ -94,6 +94,19 @@ _STATEMENTS = (
     "b.copy_(torch.diagonal_scatter(a, b.diagonal()))",
 )
 
+#: More of them, for seeds from here on: those before keep their functions.
+_FROM: Final = 100_000
+_STRIDED = (
+    "a.as_strided((2, 4), (8, 1)).add_(n)",
+    "a[::2].copy_(b[1::2])",
+    "a[:, ::2].sub_(b[:, 1::2])",
+    "a.view(2, 8)[0].neg_()",
+    "a.t()[1:].mul_(0.5)",
+    "r = a.as_strided((4, 4), (3, 1)) * 2",
+    "r = a.unfold(0, 2, 2).sum(-1).repeat(2, 1)",
+    "r = a.reshape(-1).as_strided((4, 4), (1, 4), 0).clone()",
+)
+
 
 def text_of(seed: int) -> str:
     """Return the source of a function ``f(x, y, z)``."""
@@ -102,7 +115,7 @@ def text_of(seed: int) -> str:
     lines = []
     for number in range(rng.randint(2, 8)):
         a, b = rng.choice(names), rng.choice(names)
-        statement = rng.choice(_STATEMENTS)
+        statement = rng.choice((*_STATEMENTS, *_STRIDED) if seed >= _FROM else _STATEMENTS)
         if statement.startswith("reverse_into") and a == b:
             continue
         words = {"r": f"t{number}", "a": a, "b": b, "n": str(rng.randrange(4))}

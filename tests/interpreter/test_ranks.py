@@ -12,7 +12,7 @@ import wrapper_ir as wir
 from tests.distributed import in_flight
 from tests.distributed.externs import externs
 from wrapper_ir.errors import OptionValueError, UnsupportedError
-from wrapper_ir.interpreter import CallFailedError, DeadlockError, run_ranks
+from wrapper_ir.interpreter import CallFailedError, DeadlockError, RaceError, run_ranks
 from wrapper_ir.runtime import InputCountError
 
 if TYPE_CHECKING:
@@ -259,6 +259,21 @@ def test_writing_what_is_in_flight_shows() -> None:
     )
     found = [outcome(changed, verify=False, seed=seed)[0] for seed in range(12)]
     assert not all(torch.equal(each, -sum(XS)) for each in found)
+
+
+def test_races_with_collectives_name_both_lines() -> None:
+    early = program(SUM, "  %c = aten::neg(%a) : f32[4, 2] @cpu", wait("a"), end="%c")
+    said = r"%a: the read at body\[4\] may come before all_reduce 'sum' in '0' at body\[3\]"
+    with pytest.raises(RaceError, match=said):
+        outcome(early, verify=False, check_races=True)
+    with pytest.raises(RaceError, match="%a: what the caller does next may come before all_reduce"):
+        outcome(program(SUM, end="%a"), verify=False, check_races=True)
+    lines = "  %z = aten::neg(%x) : f32[4, 2] @cpu", SUM.replace("%x", "%z")
+    zeroed = "  aten::zero_(inout %z)"
+    with pytest.raises(RaceError, match=r"%z: the write at body\[6\] may come before"):
+        outcome(program(*lines, zeroed, wait("a"), end="%a"), verify=False, check_races=True)
+    for seed in range(12):
+        outcome(program(*lines, wait("a"), zeroed, end="%a"), seed=seed, check_races=True)
 
 
 def test_one_seed_gives_one_run() -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wrapper_ir.testing.inline import normal
 from wrapper_ir.testing.rewriting import Edit, InlineSnapshotError, Site, rewritten, write_edits
+from wrapper_ir.testing.texts import normal
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -157,6 +157,7 @@ def test_nothing_comes_before_the_difference_or_after_it(
     (tmp_path / "test_noisy.py").write_text(text)
     command = (*options, "-q", "-k", "test_it", "-p", "no:cacheprovider")
     paths = {"PYTHONPATH": f"{Path.cwd()}:{tmp_path}", "PYTEST_ADDOPTS": "", "COLUMNS": "120"}
+    paths |= {"CI": "", "BUILD_NUMBER": ""}
     written = warm.run(warm.PYTEST, *command, "--snapshot-update", cwd=tmp_path, **paths)
     assert written.returncode == 0, written.stdout
     (tmp_path / "test_noisy.py").write_text(text.replace("relu_twice", "residual"))
@@ -172,9 +173,10 @@ def test_nothing_comes_before_the_difference_or_after_it(
     )
     assert first
     assert before.splitlines()[-1 - ("-n1" in options)].strip("_") == " test_it "
-    last = re.split("\n[-=]{3}", rest)[0].splitlines()[-2:]
-    assert re.fullmatch(rf"{place}:\d+: in test_it", last[0]), rest
-    assert re.fullmatch(r"\d+ lines of captured output: pytest -vv shows them", last[1])
+    *_, at, hidden, waits = re.split("\n[-=]{3}", rest)[0].splitlines()
+    assert re.fullmatch(rf"{place}:\d+: in test_it", at), rest
+    assert re.fullmatch(r"\d+ lines of captured output: pytest -vv shows them", hidden)
+    assert waits == "1 snapshot waits for a decision:  wrapper-ir review"
     everything = warm.run(warm.PYTEST, *command, "-vvv", cwd=tmp_path, **paths)
     assert "a trace" in everything.stdout
 

@@ -123,8 +123,43 @@ symm_mem::two_shot_all_reduce_                             all_reduce:two_shot p
 symm_mem::two_shot_all_reduce_out                          all_reduce:two_shot
 """
 
+#: Ops that let peers access memory of this rank, and the arguments with that memory.
+_SHARED: Final = """
+symm_mem::_low_contention_all_gather_ce_multicast_out      out
+symm_mem::all_to_all_vdev                                  input out out_splits_offsets
+symm_mem::all_to_all_vdev_2d                               input out out_splits_offsets
+symm_mem::all_to_all_vdev_2d_offset                        input out out_splits_offsets
+symm_mem::get_remote_tensors                               x
+symm_mem::memcpy_to_multicast_                             symm_mem_out
+symm_mem::memset32_                                        input
+symm_mem::multi_root_tile_reduce                           in_tiles
+symm_mem::multimem_all_gather_out                          out
+symm_mem::multimem_all_reduce_                             input
+symm_mem::multimem_one_shot_all_reduce                     input
+symm_mem::multimem_one_shot_all_reduce_out                 input
+symm_mem::multimem_one_shot_reduce_out                     input
+symm_mem::nccl_get                                         tensor
+symm_mem::nccl_put                                         tensor
+symm_mem::nccl_put_with_signal                             tensor
+symm_mem::nvshmem_all_to_all                               input out
+symm_mem::nvshmem_broadcast                                input
+symm_mem::nvshmem_get                                      tensor
+symm_mem::nvshmem_put                                      tensor
+symm_mem::nvshmem_put_with_signal                          tensor
+symm_mem::one_shot_all_reduce                              input
+symm_mem::one_shot_all_reduce_copy                         symm_buffer
+symm_mem::one_shot_all_reduce_copy_out                     symm_buffer
+symm_mem::one_shot_all_reduce_out                          input
+symm_mem::reduce_scatter_out                               input
+symm_mem::stream_write_value32_                            input
+symm_mem::tile_reduce                                      in_tile
+symm_mem::two_shot_all_reduce_                             input
+symm_mem::two_shot_all_reduce_out                          input
+"""
+
 _NO_GROUP: Final = "takes its group as an object, of which a program knows nothing"
 _ONE_SIDED: Final = "one side reads or writes memory of a peer: no second call answers it"
+_RETURNS_PEERS: Final = "returns memory of peers"
 _LOCAL: Final = "touches memory of this rank that peers look at: nobody else takes part"
 
 UNKNOWN: Final[Mapping[str, str]] = {
@@ -135,7 +170,7 @@ UNKNOWN: Final[Mapping[str, str]] = {
     "symm_mem::_async_input_mm": "waits for signals in memory, not for a call",
     "symm_mem::_barrier": _NO_GROUP,
     "symm_mem::_rendezvous": _NO_GROUP,
-    "symm_mem::get_remote_tensors": "returns memory of peers",
+    "symm_mem::get_remote_tensors": _RETURNS_PEERS,
     "symm_mem::memcpy_to_multicast_": _ONE_SIDED,
     "symm_mem::memset32_": _LOCAL,
     "symm_mem::nccl_get": _ONE_SIDED,
@@ -162,6 +197,16 @@ NAMESPACES: Final = (
 
 WAIT: Final = "_c10d_functional::wait_tensor"
 """The op that waits for work on a tensor."""
+
+
+_NOBODY_WAITS: Final = (_ONE_SIDED, _RETURNS_PEERS, _LOCAL)
+"""Why ops are unknown after which peers may go on to access memory."""
+
+
+@cache
+def _shared() -> dict[str, tuple[str, ...]]:
+    rows = (row.split() for row in _SHARED.split("\n") if row)
+    return {op: tuple(names) for op, *names in rows}
 
 
 @cache
@@ -216,6 +261,21 @@ def waits_for_work(line: ir.AnyLine) -> bool:
 def is_collective(line: ir.AnyLine) -> bool:
     """Return whether others may use a line's arguments, perhaps after it returns."""
     return op_of(line).startswith(NAMESPACES)
+
+
+def shared_with_peers(program: ir.Program, line: ir.AnyLine) -> tuple[str, ...]:
+    """Return the buffers that a line lets peers access in the memory of this rank."""
+    names = _shared().get(op_of(line).partition(".")[0], ())
+    definition = program.kernels.get(op_of(line)) if names else None
+    if definition is None or not isinstance(definition.source, ir.TorchOp) or not calls_op(line):
+        return ()
+    given = ir.parse_schema(definition.source.schema).given(line.args, line.kwargs)
+    return tuple(each.buffer for each in buffers_in([given[n] for n in names if n in given]))
+
+
+def leaves_peers_running(line: ir.AnyLine) -> bool:
+    """Return whether peers may go on to access memory after a line, without a wait for them."""
+    return UNKNOWN.get(op_of(line).partition(".")[0]) in _NOBODY_WAITS
 
 
 def worked_on(line: ir.AnyLine, found: ir.Effects) -> list[str]:

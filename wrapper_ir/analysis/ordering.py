@@ -128,6 +128,15 @@ def _on_device(name: str, program: ir.Program) -> bool:
     return layout is not None and layout.device != ir.CPU
 
 
+def comes_back(line: ir.ExternKernel, program: ir.Program) -> bool:
+    """Return whether a call is a blocking copy to the host."""
+    layouts = program.buffers
+    written = ir.effects(line).written
+    on_host = any(name in layouts and layouts[name].device == ir.CPU for name in written)
+    flags = (*line.args, *(value for _, value in line.kwargs))
+    return line.device != ir.CPU and on_host and ir.ScalarArg(value=True) not in flags
+
+
 class Clocks(ir.PartialLineVisitor[None]):
     """Vector clocks of a program's streams.
 
@@ -136,7 +145,7 @@ class Clocks(ir.PartialLineVisitor[None]):
 
     def __init__(self, program: ir.Program) -> None:
         self._streams = program.streams
-        self._layouts = program.buffers
+        self._program = program
         self._seen: dict[int, dict[int, int]] = {HOST: {}, CALLER: {}}
         for number, stream in enumerate(program.streams, start=1):
             self._seen[number] = {} if stream.user_object is None else {CALLER: 0}
@@ -180,17 +189,8 @@ class Clocks(ir.PartialLineVisitor[None]):
                 self._learn(HOST, self._at(number, self._position))
 
     def visit_extern_kernel(self, line: ir.ExternKernel) -> None:
-        if self._comes_back(line):
+        if comes_back(line, self._program):
             self._learn(HOST, self._at(line.stream, self._position))
-
-    def _comes_back(self, line: ir.ExternKernel) -> bool:
-        """Return whether a call is a blocking copy to the host."""
-        written = ir.effects(line).written
-        on_host = any(
-            name in self._layouts and self._layouts[name].device == ir.CPU for name in written
-        )
-        flags = (*line.args, *(value for _, value in line.kwargs))
-        return line.device != ir.CPU and on_host and ir.ScalarArg(value=True) not in flags
 
     def _at(self, stream: int, position: int) -> dict[int, int]:
         """Return the clock of a stream once it has reached a position."""

@@ -37,6 +37,7 @@ COMMANDS = {
     "check": ("looking:check", "Compare a folder of source with its program"),
     "run": ("rendering:run", "Run a program once, and show its results"),
     "diff": ("looking:diff", "Compare two programs by meaning"),
+    "review": ("reviewing:review", "Decide on snapshots that changed, those alike at once"),
     "explore": ("exploring:explore", "Write a page that shows a program, or how two differ"),
     "explain-call": ("calls:explain_call", "Measure where the time of a model's call goes"),
     "bisect": ("failures:bisect", "Name the first call that differs between two ways of running"),
@@ -149,8 +150,7 @@ def _fail(error: Exception) -> NoReturn:
     cls=App,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=examples("""
-wrapper-ir capture model.py:make -o m.wir   # your model, as a program
-wrapper-ir verify m.wir && wrapper-ir emit m.wir -o wrapper.py
+wrapper-ir capture model.py:make -o m.wir && wrapper-ir emit m.wir
 """)
     + """
 

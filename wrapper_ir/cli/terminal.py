@@ -10,7 +10,9 @@ import re
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
+
+import click
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 #: Seconds between messages of a long step that it is still running.
 SILENCE = 10.0
+
+#: What Ctrl-D sends.
+_END: Final = "\x04"
 
 #: The width of a stream that is not a terminal, in columns: wider than any table.
 _WIDEST = 1000
@@ -134,6 +139,30 @@ def counting(what: str) -> Iterator[Callable[[str], None]]:
                 console.print(f"  {text}", soft_wrap=True)
 
         yield report
+
+
+def ask(question: str) -> str:
+    """Print a question on the terminal, and return the key that answers it; Enter is not needed.
+
+    A key that sends several characters, such as an arrow, comes as one word.
+
+    Raises:
+        KeyboardInterrupt: It was Ctrl-C, or there are no more keys.
+    """
+    import termios
+    import tty
+
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    try:
+        tty.setcbreak(terminal, termios.TCSADRAIN)  # before the question: no key is lost
+        click.echo(question, nl=False)
+        key = os.read(terminal, 32).decode(errors="replace")
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+    if key in ("", _END):
+        raise KeyboardInterrupt
+    return key
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -107,7 +106,7 @@ def compare_with_graph(
     own = with_own_state(program)
     arguments = arguments_of(graph, own, inputs)
     with tempfile.TemporaryDirectory(prefix="wrapper_ir-compare-") as root:
-        run = saved_run(program, target, inputs, Path(root) / "a", math.nan)
+        run = saved_run(program, target, inputs, Path(root) / "a")
         saved, unknown = _by_node(run, nodes, _last_writes(program, rows, Versions(module.graph)))
         beside = Beside(module, saved, constants_of(own), tolerance)
         places = _places(program, graph, inputs) if ends else []

@@ -12,14 +12,21 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
-from torch.fx.node import map_aggregate, map_arg
 from torch.utils._pytree import tree_leaves
 
+from wrapper_ir.debugging.rounding import (
+    ROUNDINGS,
+    UNMEASURED,
+    Indices,
+    few_differ,
+    rounding,
+    tolerance_for,
+)
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.graphs.nodes import changes_in_place
 from wrapper_ir.runtime.probes import difference, private_copy
@@ -41,18 +48,6 @@ _UNSET: Final = "depend on uninitialized memory"
 #: Inductor's own random ops, which have no tag.
 _RANDOM_PRIMS: Final = ("inductor_seed", "inductor_rand")
 
-#: Modules of plain Python functions that graphs call on numbers and tuples.
-_PLAIN: Final = ("_operator", "math")
-
-
-def is_computed_by_number(node: Node) -> bool:
-    """Return whether a node computes nearly the same numbers in a wider type."""
-    if node.op != "call_function" or node.target is torch.ops.aten.view.dtype:
-        return False
-    if not hasattr(node.target, "_schema"):
-        return getattr(node.target, "__module__", "") in _PLAIN
-    return not changes_in_place(node)
-
 
 def not_repeatable(node: Node) -> str:
     """Return the reason why rerunning a node may give a different value, or an empty string."""
@@ -73,99 +68,6 @@ def _drops_nothing(node: Node) -> bool:
             return bool(node.kwargs.get(arg.name, positional) == 0)
     return False
 
-
-# The rounding error of a value: its distance from the float64 result of its ops.
-#
-# A fused kernel and a chain of ATen ops round in different places, and where terms cancel, little
-# but rounding error is left. The allowance is measured, not guessed: the ops between known tensors
-# and the value run again in float64, which reveals eager's own error.
-
-Indices: TypeAlias = tuple[int, ...]
-"""The place of one value among those of a node."""
-
-_WIDE: Final = {
-    **dict.fromkeys((torch.float16, torch.bfloat16, torch.float32), torch.float64),
-    torch.complex64: torch.complex128,
-}
-
-
-def rounding(node: Node, part: Tensor, path: Indices, known: Mapping[Node, Any]) -> float | None:
-    """Return the largest rounding error of an eager value, or None if it cannot be measured.
-
-    ``part`` is the value at ``path`` among those of a node. Values in ``known`` count as exact;
-    every chain of inputs of the node must end in them.
-    """
-    try:
-        wide = _value(node, known)
-        for index in path:
-            wide = wide[index]
-        apart = (part.to(wide.dtype) - wide).abs()
-    except Exception:  # an op may raise anything for float64; then there is no reference
-        return None
-    finite = apart[apart.isfinite()]
-    return float(finite.max()) if finite.numel() else 0.0
-
-
-def _value(node: Node, known: Mapping[Node, Any]) -> Any:
-    values: dict[Node, Any] = {}
-    for each in _chain(node, known):
-        if each in known:
-            values[each] = _widened(known[each])
-            continue
-        if not is_computed_by_number(each):
-            raise ValueError(f"no wide value of {each}")
-        args = map_aggregate(map_arg(each.args, values.__getitem__), _widened)
-        kwargs = map_aggregate(map_arg(each.kwargs, values.__getitem__), _widened)
-        function: Callable[..., Any] = each.target  # type: ignore[assignment]  # call_function
-        values[each] = function(*args, **kwargs)
-    return values[node]
-
-
-def _chain(node: Node, known: Mapping[Node, Any]) -> list[Node]:
-    """Return the nodes that lead from known values to a node, in graph order."""
-    needed: set[Node] = set()
-    waiting = [node]
-    while waiting:
-        each = waiting.pop()
-        if each in needed:
-            continue
-        needed.add(each)
-        if each not in known:
-            waiting += each.all_input_nodes
-    return [each for each in node.graph.nodes if each in needed]
-
-
-def _widened(value: Any) -> Any:
-    if isinstance(value, torch.dtype):
-        return _WIDE.get(value, value)
-    if isinstance(value, Tensor):
-        return value.to(_WIDE.get(value.dtype, value.dtype))
-    return value
-
-
-#: The allowed difference by type, relative to the element and to the largest element: kernels and
-#: ops sum in different orders, and one step of a narrow type is large. Other types must be equal.
-_RELATIVE: Final = {
-    torch.float64: 1e-8,
-    torch.complex128: 1e-8,
-    torch.float32: 1e-5,
-    torch.complex64: 1e-5,
-    torch.float16: 2e-3,
-    torch.bfloat16: 1.6e-2,
-    torch.float8_e4m3fn: 0.125,
-    torch.float8_e4m3fnuz: 0.125,
-    torch.float8_e5m2: 0.25,
-    torch.float8_e5m2fnuz: 0.25,
-}
-
-#: Factor on the absolute tolerance if eager's rounding error could not be measured.
-_UNMEASURED: Final = 100.0
-
-#: The allowed difference as a multiple of eager's rounding error.
-_ROUNDINGS: Final = 16.0
-
-#: Integers per thousand that may differ if they were computed from rounded numbers.
-_FLIPPED: Final = 1
 
 _VALUE: Final = re.compile(r"(?P<node>[^\[\]]+)(?P<path>(\[\d+\])*)")
 
@@ -296,13 +198,15 @@ class Beside(Interpreter):
         self._note_kind(node, value, reason)
         self._note_change(node)
         for path, saved in self._saved.get(node.name, ()):
-            if saved.after and not self._is_met(node, value, path, saved):
+            got = saved.load()
+            if saved.after and not self._is_met(node, value, path, got):
                 self._later.setdefault(saved.after, []).append((node.name, path, saved))
             else:
-                value = self._meet(node, value, path, saved)
+                value = self._meet(node, value, path, got, saved.position)
         for name, path, saved in self._later.get(node.name, ()):
             written = self._nodes[name]
-            self.env[written] = self._meet(written, self.env.get(written), path, saved)
+            value_then = self.env.get(written)
+            self.env[written] = self._meet(written, value_then, path, saved.load(), saved.position)
         return value
 
     def _note_kind(self, node: Node, value: Any, reason: str) -> None:
@@ -325,26 +229,21 @@ class Beside(Interpreter):
 
     # Comparing with a tensor of the program.
 
-    def _is_met(self, node: Node, value: Any, path: Indices, saved: Saved) -> bool:
+    def _is_met(self, node: Node, value: Any, path: Indices, got: Tensor) -> bool:
         """Return whether a tensor of the program holds the value of a node, as far as is known."""
-        part = value
-        for index in path:
-            part = part[index] if isinstance(part, (list, tuple)) and index < len(part) else None
-        got = saved.load()
+        part = _part(value, path)
         is_known = node not in self._unknown and _are_alike(part, got)
         return not (is_known and isinstance(part, Tensor) and self._words(node, part, got, path))
 
-    def _meet(self, node: Node, value: Any, path: Indices, saved: Saved) -> Any:
-        part = value
-        for index in path:
-            part = part[index] if isinstance(part, (list, tuple)) and index < len(part) else None
-        got = saved.load()
+    def _meet(self, node: Node, value: Any, path: Indices, got: Tensor, position: int) -> Any:
+        """Compare a tensor of the program with a node's value, and return what to go on with."""
+        part = _part(value, path)
         reason = self._unknown.get(node)
         if reason is None and not _are_alike(part, got):
             self.skipped[_OTHER] += 1
             return value
         if reason is None:
-            self._compare(node, part, got, path, saved.position)
+            self._compare(node, part, got, path, position)
         else:
             self.skipped[reason] += 1
         return self._adopt(node, value, path, got)
@@ -387,16 +286,16 @@ class Beside(Interpreter):
         if not _is_floating(part):
             words = difference(got, part)
             is_rounded = self._from_rounded(node)
-            return "" if words and is_rounded and _few_differ(got, part) else words
+            return "" if words and is_rounded and few_differ(got, part) else words
         if part.element_size() == 1:  # torch cannot compare float8
             got, part = got.float(), part.float()
-        relative, absolute = _tolerance_for(part, dtype)
+        relative, absolute = tolerance_for(part, dtype)
         words = difference(got, part, (relative, absolute))
         if not words:
             return ""
         known = {each: self.env[each] for each in self._exact if self._is_current(each)}
         error = rounding(node, part, path, known)
-        slack = _UNMEASURED * absolute if error is None else _ROUNDINGS * error
+        slack = UNMEASURED * absolute if error is None else ROUNDINGS * error
         return difference(got, part, (relative, absolute + slack))
 
     def _is_current(self, node: Node) -> bool:
@@ -407,9 +306,7 @@ class Beside(Interpreter):
         """Continue with the program's value, copied into the same memory since views may exist."""
         if node in self._unknown:
             return self._known_now(node, value, path, got)
-        part = value
-        for index in path:
-            part = part[index]
+        part = _part(value, path)
         if _has_own_elements(part):
             part.copy_(got)
         if not path:
@@ -439,6 +336,13 @@ def _parsed(value: str) -> tuple[str, Indices]:
     return match["node"], tuple(map(int, re.findall(r"\d+", match["path"])))
 
 
+def _part(value: Any, path: Indices) -> Any:
+    """Return the value at a path; None if there is none."""
+    for index in path:
+        value = value[index] if isinstance(value, (list, tuple)) and index < len(value) else None
+    return value
+
+
 def _parts(value: Any) -> list[Tensor]:
     if isinstance(value, (list, tuple)):
         return [part for item in value for part in _parts(item)]
@@ -461,16 +365,3 @@ def _are_alike(value: Any, got: Tensor) -> bool:
 def _has_own_elements(tensor: Tensor) -> bool:
     sizes = zip(tensor.stride(), tensor.shape, strict=True)
     return not any(step == 0 for step, size in sizes if size > 1)
-
-
-def _few_differ(got: Tensor, expected: Tensor) -> bool:
-    count = int((got != expected).sum())
-    return count <= max(1, got.numel() * _FLIPPED // 1000)
-
-
-def _tolerance_for(expected: Tensor, dtype: torch.dtype) -> tuple[float, float]:
-    """Return the relative tolerance of a type, and an absolute one scaled by the largest value."""
-    relative = _RELATIVE.get(dtype, 0.0)
-    finite = expected[expected.isfinite()].abs()
-    largest = float(finite.max()) if finite.numel() else 0.0
-    return relative, relative * largest

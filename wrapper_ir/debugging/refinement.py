@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, SupportsInt, TypeAlias
 
 import torch
 from torch.fx import Node
@@ -29,7 +29,7 @@ from wrapper_ir.verify import rules
 from wrapper_ir.verify.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from wrapper_ir.verify.rules import Rule
 
@@ -81,10 +81,18 @@ class _Walk:
             if isinstance(module, torch.fx.GraphModule) and module is not self.module
             for node in module.graph.nodes
         }
+        #: The roots that the nodes of the line take, and which of them reads each.
+        self.taken: set[Node] = set()
+        self.readers: dict[Node, list[Node]] = {}
         #: The nodes of the lines so far.
         self.computed: set[Node] = set()
-        #: The nodes whose ops lines call. What makes an argument of an op may record its node, too.
-        self.called = {self._calling(line) for line in self.program.body}
+        #: The node whose op each line calls. What makes an argument may record its node, too.
+        self.calling = [self._calling(line) for line in self.program.body]
+        self.called = set(self.calling)
+        #: The versions of each constant that lines read; None for one that is not known.
+        self.read: dict[Node, set[int | None]] = {}
+        #: The nodes of each line that computes some, by its index.
+        self.fused: dict[int, set[Node]] = {}
 
     def found(self) -> Validation:
         self._enter()
@@ -92,6 +100,7 @@ class _Walk:
             self.index = index
             self._step(line)
         self._leave()
+        self._check_constants()
         lines = len(self.program.body) + len(self.program.results)
         return Validation(lines, tuple(self.faults), tuple(self.not_shown))
 
@@ -132,15 +141,25 @@ class _Walk:
             self._forget(found)
         else:
             nodes = self._nodes(names)
+            self._note(nodes)
             # What a kernel writes under one name and reads under another may be new.
             new = self.lives.storages(set(found.writes) - set(found.reads))
             for name in dict.fromkeys((*found.reads, *found.writes)):
                 is_old = name in found.reads and new.isdisjoint(self.lives.storages((name,)))
                 self._check_read(line, name, nodes, is_read=is_old)
             self._check_positions(line)
-            own = nodes - (self.called - {self._calling(line)})
+            own = nodes - (self.called - {self.calling[self.index]})
             self._write(found, line, own, origin.values if origin else ())
             self.computed |= nodes
+            self.fused[self.index] = nodes
+
+    def _note(self, nodes: set[Node]) -> None:
+        """Note which roots the nodes of a line take, and who of them reads each."""
+        self.taken = {root for node in nodes for root in self.versions.takes(node)}
+        self.readers = {}
+        for node in nodes:
+            for root in set(self.versions.reads(node)):
+                self.readers.setdefault(root, []).append(node)
 
     def _forget(self, found: ir.Effects) -> None:
         """Enter that nothing is known of what a line writes."""
@@ -173,18 +192,19 @@ class _Walk:
     def _check_read(self, line: ir.AnyLine, name: str, nodes: set[Node], *, is_read: bool) -> None:
         """Check that a buffer holds what one of the nodes takes."""
         state, known = self._state(name), self.versions
+        if state is not None and state.root is not None and state.root.op == "get_attr":
+            self.read.setdefault(state.root, set()).add(state.version)
         if state is None:
             self._not_shown(line, f"what %{name} is a view of is not certain")
         elif state.root is None:
-            taken = {root for node in nodes for root in (*known.takes(node), node)}
+            taken = self.taken | nodes
             is_known = taken.isdisjoint(known.unknown) and not any(map(is_uninitialized, taken))
             if is_read and not state.is_filled and is_known:
                 self._report(line, rules.WRONG_ARGUMENT, name=name, node="nothing")
             elif is_read and taken.isdisjoint(state.made_for):
                 self._not_shown(line, f"the value of %{name} is not known")
-        elif is_read and all(state.root not in known.takes(node) for node in nodes):
-            taken = {root for node in nodes for root in known.takes(node)}
-            if taken.isdisjoint(known.unknown):
+        elif is_read and state.root not in self.taken:
+            if self.taken.isdisjoint(known.unknown):
                 self._report(line, rules.WRONG_ARGUMENT, name=name, node=state.root.name)
             else:
                 self._not_shown(line, f"%{name} may be what a higher-order op returned")
@@ -203,7 +223,7 @@ class _Walk:
 
     def _check_positions(self, line: ir.AnyLine) -> None:
         """Check that an op gets what its node takes, each at its position."""
-        calling = self._calling(line)
+        calling = self.calling[self.index]
         if calling is None or not ir.traits.calls_op(line):
             return
         for arg, taken in zip(line.args, calling.args, strict=False):
@@ -222,7 +242,7 @@ class _Walk:
         """Check that memory that the graph writes to holds what one of the nodes reads."""
         root, known = state.root, self.versions
         assert root is not None
-        wanted = {node: known.before(node, root) for node in nodes if root in known.reads(node)}
+        wanted = {node: known.before(node, root) for node in self.readers.get(root, ())}
         if not wanted:
             return
         first, last = min(wanted.values()), max(wanted.values())
@@ -235,13 +255,36 @@ class _Walk:
         elif any(at < state.version for node, at in wanted.items() if node not in self.computed):
             self._not_shown(line, f"it may read %{name} after {writers[first].name}")
 
+    def _check_constants(self) -> None:
+        """Check that constants are read that the graph reads after it has written to them."""
+        for root in self.versions.writers:
+            names = [
+                name
+                for name, constant in self.program.constants.items()
+                if root.op == "get_attr" and constant.qualified_name == str(root.target)
+            ]
+            seen = self.read.get(root, set())
+            if names and None not in seen:
+                self._check_constant(root, names[0], seen)
+
+    def _check_constant(self, root: Node, name: str, seen: set[int | None]) -> None:
+        """Check that lines read a constant in the versions that the graph has written."""
+        writers = self.versions.writers[root]
+        for index, nodes in self.fused.items():
+            self.index, line = index, self.program.body[index]
+            for node in nodes - set(writers):
+                version = self.versions.before(node, root)
+                is_told = version in seen or not nodes.isdisjoint(writers)
+                if version and not is_told and root in self.versions.reads_elements(node):
+                    fields = {"name": name, "writer": writers[version - 1].name}
+                    self._report(line, rules.READ_MISSING, node=node.name, **fields)
+
     def _done(self, root: Node | None, nodes: set[Node]) -> list[int]:
         """Return the versions of a root that some nodes make."""
         if root is None or root in self.versions.unknown:
             return []
-        known = self.versions
-        ends = ((known.before(each, root), known.after(each, root)) for each in nodes)
-        return [after for before, after in ends if after > before]
+        writers = self.versions.writers.get(root, ())
+        return [version for version, each in enumerate(writers, start=1) if each in nodes]
 
     def _writers(self, state: _State) -> list[Node]:
         """Return the nodes that write to what a storage stands for, in order."""
@@ -299,10 +342,10 @@ class _Walk:
             written = self.versions.writers.get(self.given.get(name, state.root), [])
             if state.version is not None and state.version < len(writers):
                 node = writers[state.version].name
-                self._at_end(state, rules.WRITE_MISSING, item, name=name, node=node)
+                self._at_end(name, rules.WRITE_MISSING, item, node=node)
             elif written and state.root is not self.given.get(name, state.root):
                 # Something else has been written over it.
-                self._at_end(state, rules.WRITE_MISSING, item, name=name, node=written[-1].name)
+                self._at_end(name, rules.WRITE_MISSING, item, node=written[-1].name)
             elif state.version is None and writers:
                 why = f"the contents of %{name} at the end are not known"
                 self._not_shown(None, why, part=item)
@@ -320,14 +363,20 @@ class _Walk:
         part = f"results[{position}]"
         if state is not None and not (state.is_filled or is_uninitialized(root)):
             fields = {"position": position, "node": node.name, "other": "nothing"}
-            self._at_end(state, rules.WRONG_RESULT, part, **fields)
+            self._at_end(name, rules.WRONG_RESULT, part, **fields)
         elif state is None or state.root is None or root in self.versions.unknown:
             makers = {node, root, *self.versions.writers.get(root, ())}
             if state is None or makers.isdisjoint(state.made_for):
                 self._not_shown(None, f"the value of %{name} is not known", part=part)
         elif state.root is not root:
             fields = {"position": position, "node": node.name, "other": state.root.name}
-            self._at_end(state, rules.WRONG_RESULT, part, **fields)
+            self._at_end(name, rules.WRONG_RESULT, part, **fields)
+        elif root.op == "placeholder" and node is not root:
+            given, wanted = _place_of(self.program.buffers[name]), _place_in(node, root)
+            if given and wanted and given != wanted:
+                shown = {"given": _shown(given), "wanted": _shown(wanted)}
+                fields = {"position": position, "node": node.name, **shown}
+                self._at_end(name, rules.WRONG_VIEW, part, **fields)
 
     def _outside(self) -> Iterator[tuple[str, str]]:
         """Yield the inputs and results whose contents the caller sees, with the part's name."""
@@ -343,10 +392,18 @@ class _Walk:
         message = rule.template.format_map(named)
         self.faults.append(Diagnostic(rule, message, path, "", origin, rule.hint))
 
-    def _at_end(self, state: _State, rule: Rule, part: str, **named: object) -> None:
-        """Report what an input or a result holds, with the origin of the line that wrote it."""
-        origin = None if state.writer is None else self.program.origin_of(state.writer)
-        message = rule.template.format_map(named)
+    def _at_end(self, name: str, rule: Rule, part: str, **named: object) -> None:
+        """Report what an input or a result holds, with the origin of the line that wrote it.
+
+        If none has, the last one that uses its memory is named.
+        """
+        state = self._state(name)
+        writer = None if state is None else state.writer
+        if writer is None:
+            last = max((life.last_use for life in self.lives.of(name)), default=-1)
+            writer = None if last < 0 else self.program.body[last]
+        origin = None if writer is None else self.program.origin_of(writer)
+        message = rule.template.format_map({"name": name, **named})
         self.faults.append(Diagnostic(rule, message, ir.Path(), part, origin, rule.hint))
 
     def _not_shown(self, line: ir.AnyLine | None, why: str, part: str = "") -> None:
@@ -358,3 +415,37 @@ class _Walk:
         if line is None:
             return ir.Path(), None
         return ir.Path().then("body", self.index), self.program.origin_of(line)
+
+
+#: Sizes, strides, and the offset in bytes of a view, without dimensions of size one.
+_ViewPlace: TypeAlias = tuple[tuple[tuple[int, int], ...], int]
+
+
+def _place_of(layout: ir.Layout) -> _ViewPlace | None:
+    """Return where a view lies in its storage; None if that is not known, or without elements."""
+    if not layout.is_static or layout.numel == 0:
+        return None
+    return _place(layout.size, layout.stride, layout.offset * layout.dtype.itemsize)
+
+
+def _place_in(node: Node, root: Node) -> _ViewPlace | None:
+    """Return where a node's value lies in the memory of its root."""
+    value, base = node.meta.get("val"), root.meta.get("val")
+    if not isinstance(value, torch.Tensor) or not isinstance(base, torch.Tensor):
+        return None
+    start = value.storage_offset() * value.itemsize - base.storage_offset() * base.itemsize
+    numbers = (*value.shape, *value.stride(), start)
+    if not all(type(each) is int for each in numbers) or value.numel() == 0:
+        return None
+    return _place(value.shape, value.stride(), start)
+
+
+def _place(size: Sequence[Any], stride: Sequence[Any], start: SupportsInt) -> _ViewPlace:
+    pairs = zip(size, stride, strict=True)
+    return tuple((int(n), int(step)) for n, step in pairs if n != 1), int(start)
+
+
+def _shown(place: _ViewPlace) -> str:
+    pairs, start = place
+    sizes, steps = ([pair[at] for pair in pairs] for at in range(2))
+    return f"sizes {sizes} with strides {steps} at byte {start}"

@@ -19,7 +19,6 @@ from wrapper_ir.passes.probes import insert_probes, poison
 from wrapper_ir.runtime.probes import debug_session
 
 if TYPE_CHECKING:
-
     from wrapper_ir.lines.program import Program
 
 #: The name that selects the reference interpreter in place of an emitter.

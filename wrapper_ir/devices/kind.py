@@ -33,6 +33,8 @@ class KernelLanguage:
         stream: ``(index)``: the current stream of that device, which launches take after the grid;
             empty if they look it up. A name in ``wrapper_ir.runtime``, or ``package.module:name``.
         suffix: The suffix of its kernels' files.
+        machine_options: The names of options that depend on the machine that a program was made
+            on, such as how far to unroll. The canonical form leaves them out.
     """
 
     name: str
@@ -44,6 +46,7 @@ class KernelLanguage:
     cpp_launcher: str = ""
     stream: str = ""
     suffix: str = ".txt"
+    machine_options: tuple[str, ...] = ()
 
     def refuse(self, device: object) -> str:
         """Return the message that its kernels do not run on a device."""

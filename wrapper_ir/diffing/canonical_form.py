@@ -127,6 +127,10 @@ def canonical_source(source: ir.KernelSource) -> ir.KernelSource:
     if isinstance(source, ir.CppKernel):
         flags = tuple(flag for flag in source.flags if not _MACHINE_FLAG.match(flag))
         return ir.CppKernel(code, entry, flags=flags)
+    if isinstance(source, ir.DeviceKernel):
+        left_out = source.language.machine_options
+        options = tuple(option for option in source.options if option[0] not in left_out)
+        return dataclasses.replace(source, entry=entry, code=code, options=options)
     return dataclasses.replace(source, entry=entry, code=code)
 
 

@@ -28,6 +28,15 @@ _UNINITIALIZED: Final = frozenset(
     for name in ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty")
 ) | {"aten::new_empty_strided", "prims::empty", "prims::empty_permuted", "prims::empty_strided"}
 
+#: Ops that make memory like that of an argument, of which they read no element.
+_LIKE: Final = (
+    _UNINITIALIZED
+    | frozenset(
+        f"aten::{name}" for name in ("full_like", "new_full", "new_ones", "new_zeros", "ones_like")
+    )
+    | {"aten::rand_like", "aten::randint_like", "aten::randn_like", "aten::zeros_like"}
+)
+
 #: Ops that return a view, or what Inductor takes for one, and whose schemas do not say so.
 _VIEWS: Final = frozenset({"aten::_unsafe_view", "aten::lift_fresh", "inductor::lookup_seed"})
 
@@ -88,6 +97,10 @@ class Versions:
             root = self.root(each)
             if root is not None and id(each) not in only_written:
                 yield root
+
+    def reads_elements(self, node: Node) -> Iterator[Node]:
+        """Yield the roots whose elements a node's value depends on."""
+        return iter(()) if op_name(node) in _LIKE else self.reads(node)
 
     def _root_of(self, node: Node) -> Node:
         if node.op != "call_function" or not node.args:

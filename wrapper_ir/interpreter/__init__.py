@@ -11,9 +11,15 @@ from __future__ import annotations
 from wrapper_ir.interpreter import memory
 from wrapper_ir.interpreter.made_up import NoTypicalValueError, made_up_inputs
 from wrapper_ir.interpreter.memory import *
+from wrapper_ir.interpreter.queues import RaceError
 from wrapper_ir.interpreter.ranks import DeadlockError, run_ranks
-from wrapper_ir.interpreter.run import folded_values, interpret
+from wrapper_ir.interpreter.run import (
+    InterleavingError,
+    folded_values,
+    interpret,
+    run_interleaved,
+)
 
-__all__ = ["DeadlockError", "NoTypicalValueError", "folded_values", "interpret"]
-__all__ += ["made_up_inputs", "run_ranks"]
+__all__ = ["DeadlockError", "InterleavingError", "NoTypicalValueError", "RaceError"]
+__all__ += ["folded_values", "interpret", "made_up_inputs", "run_interleaved", "run_ranks"]
 __all__ += memory.__all__

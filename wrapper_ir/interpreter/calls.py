@@ -13,7 +13,7 @@ from wrapper_ir.devices import DeviceKind, KernelLanguage, named
 from wrapper_ir.emitters.kernel_types import cpp_source, declared_type, launch_problem
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.interpreter import memory as mem
-from wrapper_ir.interpreter.frame import Buffer, Frame, device_of, dtype_of
+from wrapper_ir.interpreter.frame import Buffer, Frame, device_of, dtype_of, torch_device
 from wrapper_ir.lines.traits import calls_kernel
 from wrapper_ir.runtime import CppSource, InputLayoutError, check_layout, class_of
 
@@ -28,17 +28,25 @@ Launch: TypeAlias = tuple[str, ir.Device]
 """The name of a kernel and the device to run it on."""
 
 
-def called_kernels(program: ir.Program) -> dict[Launch, Callable[..., None]]:
+def called_kernels(
+    program: ir.Program,
+    stand_in: Callable[[ir.KernelDefinition], Callable[..., None]] | None = None,
+) -> dict[Launch, Callable[..., None]]:
     """Return the kernels of a program, compiled for the devices that they are called on.
 
-    The functions take the grid, which is empty for C++ kernels, and the arguments.
+    The functions take the grid, which is empty for C++ kernels, and the arguments. ``stand_in``
+    makes one for a kernel of another device than the host.
     """
+    found: dict[Launch, Callable[..., None]] = {}
     sources: dict[tuple[DeviceKind, str, tuple[str, ...]], dict[Launch, CppSource]] = {}
     launched: dict[tuple[KernelLanguage, ir.Device], dict[str, ir.KernelDefinition]] = {}
     for _, line in ir.walk(program):
         if not calls_kernel(line):
             continue
         definition, device = program.kernels[line.kernel], line.device
+        if stand_in is not None and device != ir.CPU:
+            found[line.kernel, device] = stand_in(definition)
+            continue
         problem = launch_problem(definition.source, device, launchers=True)
         if problem:
             raise UnsupportedError(what=problem, where="the interpreter")
@@ -49,7 +57,6 @@ def called_kernels(program: ir.Program) -> dict[Launch, Callable[..., None]]:
             source = _source(definition)
             group = (device.kind, source.isa, source.extra_flags)
             sources.setdefault(group, {})[line.kernel, device] = source
-    found: dict[Launch, Callable[..., None]] = {}
     for (kind, isa, flags), called in sources.items():
         distinct = dict.fromkeys(called.values())
         place, options = kind.collection
@@ -133,7 +140,7 @@ def value_of(frame: Frame, arg: ir.Arg) -> Any:  # noqa: ANN401 - whatever a cal
         case ir.DTypeArg():
             return getattr(torch, arg.dtype.torch_name)
         case ir.DeviceArg():
-            return torch.device(str(arg.device))
+            return torch_device(arg.device)
         case ir.EnumArg():
             return getattr(torch, arg.name)
         case ir.ListArg():
@@ -188,7 +195,7 @@ class Watch:
         memory = self._memories[key]
         memory.names.append(buffer.name)
         if access is not ir.Access.READ:
-            _elements(memory.may_change, buffer.tensor).fill_(True)  # noqa: FBT003 - a value
+            elements(memory.may_change, buffer.tensor).fill_(True)  # noqa: FBT003 - a value
 
     def check(self, storages: Iterable[mem.Storage]) -> None:
         """Compare memory with its contents before the call, and examine red zones of storages."""
@@ -224,7 +231,7 @@ def _shape(tensor: Tensor) -> object:
     return tensor.shape, tensor.stride(), tensor.storage_offset(), mem.memory_of(tensor)
 
 
-def _elements(mask: Tensor, tensor: Tensor) -> Tensor:
+def elements(mask: Tensor, tensor: Tensor) -> Tensor:
     """Return the part of a byte mask that the elements of a tensor occupy."""
     item = tensor.element_size()
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
@@ -232,6 +239,13 @@ def _elements(mask: Tensor, tensor: Tensor) -> Tensor:
     size = [*(n for n, _ in kept), item]
     stride = [*(step * item for _, step in kept), 1]
     return mask.as_strided(size, stride, tensor.storage_offset() * item)
+
+
+def byte_mask(tensor: Tensor) -> Tensor:
+    """Return which bytes of the memory behind a tensor its elements occupy."""
+    mask = torch.zeros(tensor.untyped_storage().nbytes(), dtype=torch.bool)
+    elements(mask, tensor).fill_(True)  # noqa: FBT003 - a value
+    return mask
 
 
 _PACKING: Final = frozenset(

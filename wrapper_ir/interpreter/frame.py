@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -23,7 +24,7 @@ from wrapper_ir.runtime import check_layout
 
 if TYPE_CHECKING:
 
-    from wrapper_ir.lines.layout import Layout
+    from wrapper_ir.lines.layout import Device, Layout
 
 
 # Evaluation of expressions with Python's numbers.
@@ -100,9 +101,18 @@ def dtype_of(layout: Layout) -> torch.dtype:
     return dtype
 
 
+#: Whether the host stands for all devices.
+on_host: Final[ContextVar[bool]] = ContextVar("on_host", default=False)
+
+
+def torch_device(device: Device) -> torch.device:
+    """Return torch's device that stands for one of a program's."""
+    return torch.device("cpu" if on_host.get() else str(device))
+
+
 def device_of(layout: Layout) -> torch.device:
     """Return torch's device of a layout."""
-    return torch.device(str(layout.device))
+    return torch_device(layout.device)
 
 
 @dataclass(eq=False)
@@ -240,8 +250,12 @@ class Frame:
             at = 0  # without elements, the position does not matter
         return mem.view(of, dtype_of(layout), size, stride, at)
 
-    def end(self, buffer: Buffer, why: str, *, heir: str = "") -> mem.Storage:
+    def end(
+        self, buffer: Buffer, why: str, *, heir: str = "", is_used: bool = False
+    ) -> mem.Storage:
         """End the storage that a name owns, or pass it on to ``heir``.
+
+        Its contents are lost, unless work on a stream may still need them (``is_used``).
 
         Returns:
             The storage, or the heir's.
@@ -266,6 +280,6 @@ class Frame:
             return storage.heir(heir)
         if storage.pool is not None:
             storage.pool.slices.remove(storage)
-        if storage.kind is mem.Kind.OWNED and not storage.is_held:
+        if storage.kind is mem.Kind.OWNED and not (storage.is_held or is_used):
             mem.poison(storage)
         return storage

@@ -12,7 +12,15 @@ from wrapper_ir.analysis.collectives import WAIT, begins_work
 from wrapper_ir.devices import named
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
 from wrapper_ir.interpreter import memory as mem
-from wrapper_ir.interpreter.calls import Launch, Watch, bind_results, find_op, settle, value_of
+from wrapper_ir.interpreter.calls import (
+    Launch,
+    Watch,
+    bind_results,
+    find_op,
+    part,
+    settle,
+    value_of,
+)
 from wrapper_ir.interpreter.frame import Buffer, Frame, device_of, dtype_of
 from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.expr import free_symbols
@@ -23,6 +31,7 @@ from wrapper_ir.runtime import check_apart, check_result, check_that, make_probe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from wrapper_ir.interpreter.queues import Queues
 
 _KEPT_DEAD = 16
 """Number of ended storages to watch for writes. Each is examined after every call."""
@@ -46,6 +55,7 @@ class LineRunner(ir.LineVisitor[None]):
         self.frame = Frame(program, {})
         self.path = ir.Path()
         self.peers: Peers | None = None
+        self.queues: Queues | None = None
         self.storages: list[mem.Storage] = []
         self._kernels = kernels
 
@@ -59,6 +69,8 @@ class LineRunner(ir.LineVisitor[None]):
                 if self.peers is not None:
                     self.peers.before(path, line)
                 self._look(line)
+                if self.queues is not None:
+                    self.queues.before(line, self.frame, path)
                 self.visit(line)
             except WrapperIRError as error:
                 if error.path is None:
@@ -91,9 +103,16 @@ class LineRunner(ir.LineVisitor[None]):
     @override
     def visit_allocate(self, line: ir.Allocate) -> None:
         storage = self._allocate(line)
-        if line.zeroed:
-            assert storage.block is not None
-            storage.block.bytes.zero_()
+
+        def zero() -> None:
+            if line.zeroed:
+                assert storage.block is not None
+                storage.block.bytes.zero_()
+
+        if self.queues is None or self.program.layout(line.out).device == ir.CPU:
+            zero()
+        else:
+            self.queues.allocate(storage, line.stream, self.path, zero)
 
     @override
     def visit_allocate_pool(self, line: ir.AllocatePool) -> None:
@@ -145,13 +164,22 @@ class LineRunner(ir.LineVisitor[None]):
                 raise mem.OutOfBoundsError(name=line.out, why=why)
         storage.pool = pool
         pool.slices.append(storage)
-        mem.poison(storage)
+        if self.queues is None or layout.device == ir.CPU:
+            mem.poison(storage)
+        else:
+            self.queues.allocate(storage, 0, self.path, lambda: mem.poison(storage))
         self.frame.own(self.enter(storage), self.frame.place(line.out, storage, layout))
 
     @override
     def visit_free(self, line: ir.Free) -> None:
-        if not self._is_given_up(line.buffer):
-            self.frame.end(self.frame.find(line.buffer), f"was freed at {self.path}")
+        if self._is_given_up(line.buffer):
+            return
+        buffer, why = self.frame.find(line.buffer), f"was freed at {self.path}"
+        if self.queues is None:
+            self.frame.end(buffer, why)
+        else:
+            storage = self.frame.end(buffer, why, is_used=True)
+            self.queues.end(storage, line.after, self.path)
 
     @override
     def visit_reuse(self, line: ir.Reuse) -> None:
@@ -159,6 +187,8 @@ class LineRunner(ir.LineVisitor[None]):
         layout, begin = self.program.layout(line.out), self.frame.begin(donor)
         why = f"went to %{line.out} at {self.path}"
         storage = self.frame.end(donor, why, heir=line.out)
+        if self.queues is not None:
+            self.queues.inherit(storage, donor.storages[0])
         needed = self.frame.nbytes(layout)
         if needed > storage.nbytes:
             why = f"it needs {needed} bytes, but %{line.donor} has {storage.nbytes}"
@@ -184,11 +214,26 @@ class LineRunner(ir.LineVisitor[None]):
         kernel = self._kernels[line.kernel, line.device]
         args = [value_of(self.frame, arg) for arg in line.args]
         grid = tuple(self.frame.dim(size) for size in line.grid)
-        self.watched(line.kernel, line.args, lambda: kernel(grid, *args))
+        passed = self._passed(line.args)
+        self._carry_out(
+            line, lambda: self._watched(line.kernel, passed, lambda: kernel(grid, *args))
+        )
+
+    def _carry_out(self, line: ir.AnyLine, run: Callable[[], Any]) -> None:
+        """Do a line's work, or put it on its stream."""
+        if self.queues is None:
+            run()
+        elif self.queues.takes(line, self.path):
+            self.queues.put(line, self.frame, self.path, run)
+        else:
+            self.queues.now(line, self.frame, self.path)
+            run()
 
     @override
     def visit_extern_kernel(self, line: ir.ExternKernel) -> None:
         if self.peers is not None and self.peers.talk(line):
+            return
+        if self.queues is not None and self._put_extern(line):
             return
         args = [value_of(self.frame, arg) for arg in line.args]
         kwargs = {name: value_of(self.frame, arg) for name, arg in line.kwargs}
@@ -206,6 +251,42 @@ class LineRunner(ir.LineVisitor[None]):
             for storage in self.frame.buffers[name].storages if name in self.frame.buffers else ():
                 storage.is_held = True
         self.bind_results(line, value)
+
+    def _put_extern(self, line: ir.ExternKernel) -> bool:
+        """Put a call of an op on its stream, if what it returns can be made before.
+
+        Others wait for their streams here.
+        """
+        assert self.queues is not None
+        found, made = ir.effects(line), [r for r in line.results if isinstance(r, ir.ResultBuffer)]
+        is_plain = not (found.objects or found.held) and len(made) == len(line.results)
+        is_new = all(result.relation is ir.Relation.FRESH for result in made)
+        layouts = [self.program.layout(result.out) for result in made]
+        known = self.frame.symbols.keys()
+        is_known = all(each.symbols <= known and not each.is_opaque for each in layouts)
+        if not (self.queues.takes(line, self.path) and is_plain and is_new and is_known):
+            self.queues.now(line, self.frame, self.path)
+            return False
+        args = [value_of(self.frame, arg) for arg in line.args]
+        kwargs = {name: value_of(self.frame, arg) for name, arg in line.kwargs}
+        passed = self._passed([*line.args, *(arg for _, arg in line.kwargs)])
+        op, frame = find_op(self.program, line.op), self.frame
+        for result, layout in zip(made, layouts, strict=True):
+            block = mem.Block(frame.nbytes(layout), device_of(layout))
+            size = block.bytes.numel()
+            storage = mem.Storage(result.out, mem.Kind.OWNED, block.bytes, block.start, size, block)
+            frame.own(self.enter(storage), frame.place(result.out, storage, layout))
+            self.queues.note(storage, line.stream)
+
+        def run() -> None:
+            value = self._watched(line.op, passed, lambda: op(*args, **kwargs))
+            for result in made:
+                leaf, buffer = part(line.op, value, result.path), frame.buffers[result.out]
+                frame.check(result.out, leaf)
+                buffer.tensor.copy_(leaf)
+
+        self.queues.put(line, frame, self.path, run)
+        return True
 
     def bind_results(self, line: ir.ExternKernel, value: object) -> None:
         """Give names to what a call returned."""
@@ -228,7 +309,14 @@ class LineRunner(ir.LineVisitor[None]):
         self, call: str, args: Sequence[ir.Arg], run: Callable[[], Any]
     ) -> Any:  # noqa: ANN401 - its result
         """Make a call and check its writes to memory."""
-        passed = [(self.frame.find(arg.buffer), arg.access) for arg in buffers_in(args)]
+        return self._watched(call, self._passed(args), run)
+
+    def _passed(self, args: Sequence[ir.Arg]) -> list[tuple[Buffer, ir.Access]]:
+        return [(self.frame.find(arg.buffer), arg.access) for arg in buffers_in(args)]
+
+    def _watched(
+        self, call: str, passed: Sequence[tuple[Buffer, ir.Access]], run: Callable[[], Any]
+    ) -> Any:  # noqa: ANN401 - its result
         for buffer, access in passed:
             constant = next((s for s in buffer.storages if not s.writable), None)
             if access.writes and constant is not None:
@@ -285,7 +373,22 @@ class LineRunner(ir.LineVisitor[None]):
 
     # Kernels were compiled before the program started, and calls run synchronously.
     visit_kernel_definition = visit_comment = _nothing
-    visit_record_event = visit_wait_event = visit_synchronize = _nothing
+
+    @override
+    def visit_record_event(self, line: ir.RecordEvent) -> None:
+        if self.queues is not None:
+            self.queues.record(line.event, line.stream, self.path)
+
+    @override
+    def visit_wait_event(self, line: ir.WaitEvent) -> None:
+        if self.queues is not None:
+            stream = None if line.device == ir.CPU else line.stream
+            self.queues.wait(line.event, stream, self.path)
+
+    @override
+    def visit_synchronize(self, line: ir.Synchronize) -> None:
+        if self.queues is not None:
+            self.queues.synchronize(line.device)
 
     @override
     def visit_probe(self, line: ir.Probe) -> None:

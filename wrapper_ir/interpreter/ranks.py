@@ -29,13 +29,14 @@ from wrapper_ir.interpreter import memory as mem
 from wrapper_ir.interpreter.calls import called_kernels, value_of
 from wrapper_ir.interpreter.collectives import refuse_unknown, size_of_result
 from wrapper_ir.interpreter.network import Given, Meeting, Network, Work, fill
+from wrapper_ir.interpreter.queues import RaceError
 from wrapper_ir.interpreter.run import Interpreter, check_runnable, run
 from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.verify.ranks import check_blocking, checked_programs, settled_groups
 from wrapper_ir.verify.ranks.report import named_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from torch import Tensor
 
@@ -52,6 +53,9 @@ _TURNS: Final = 40
 #: How soon a collective comes to pass that all members have called, where a rank has up to 1: at
 #: once, some time later, or not before somebody has to wait for it.
 _HASTE: Final = (2.0, 0.2, 1e-6)
+
+
+_WAIT_FIRST: Final = "call _c10d_functional::wait_tensor on it first"
 
 
 class DeadlockError(WrapperIRError):
@@ -87,8 +91,17 @@ class _Rank:
 class _Run:
     """All ranks, and the scheduler."""
 
-    def __init__(self, ranks: list[_Rank], groups: Groups, seed: int, blocking: Blocking) -> None:
+    def __init__(
+        self,
+        ranks: list[_Rank],
+        groups: Groups,
+        seed: int,
+        blocking: Blocking,
+        *,
+        check_races: bool,
+    ) -> None:
         self.ranks = ranks
+        self.check_races = check_races
         self.groups = groups
         self.network = Network(groups.members)
         self.blocking = blocking
@@ -190,16 +203,40 @@ class Turns:
         self._run = run_
         self._rank = rank
         self._flying: dict[mem.Storage, Work] = {}
+        self._given: dict[mem.Storage, Work] = {}
+        """What work only reads that nobody has waited for."""
         self._left = 0
 
     def before(self, path: ir.Path, line: ir.AnyLine) -> None:
         """Hand over before a line, now and then."""
         source = self._rank.interpreter.program.source_of(line)
         self._rank.place = f"{path} ({source})" if source else str(path)
+        if self._run.check_races and (self._flying or self._given):
+            self._check(line, path)
         if self._left <= 0:
             self._left = self._run.random.randint(1, _LINES)
             self._pause(lambda: True)
         self._left -= 1
+
+    def _check(self, line: ir.AnyLine, path: ir.Path) -> None:
+        """Check that a line leaves alone what collectives still use."""
+        if waits_for_work(line):
+            return
+        found, frame = ir.effects(line), self._rank.interpreter.frame
+        viewed = {alias.source for alias in found.aliases}
+        changed = (*found.writes, *found.takes)
+        for name in (*found.reads, *changed):
+            buffer = frame.buffers.get(name) or frame.constants.get(name)
+            for storage in buffer.storages if buffer is not None and name not in viewed else ():
+                work = self._flying.get(storage)
+                if work is None and name in changed:
+                    work = self._given.get(storage)
+                if work is not None:
+                    verb = "write" if name in changed else "read"
+                    what = f"the {verb} at {self._rank.place}"
+                    raise RaceError(
+                        name=name, line=what, other=work.place, path=path, hint=_WAIT_FIRST
+                    )
 
     def _pause(self, until: Callable[[], bool], works: tuple[Work, ...] = ()) -> None:
         """Let others go on until something holds."""
@@ -213,7 +250,10 @@ class Turns:
 
     def end(self) -> None:
         """Lose what nobody waited for: the caller may look at it too soon."""
-        for work in self._flying.values():
+        for storage, work in self._flying.items():
+            if self._run.check_races:
+                what, other = "what the caller does next", work.place
+                raise RaceError(name=storage.owner, line=what, other=other, hint=_WAIT_FIRST)
             for out in work.outs:
                 if out is not None:
                     fill(out)
@@ -239,6 +279,7 @@ class Turns:
         self._hold(works)
         for storage in storages:
             self._flying.pop(storage, None)
+        self._given = {s: work for s, work in self._given.items() if work not in works}
         self._rank.interpreter.bind_results(line, value_of(frame, line.args[0]))
 
     def _hold(self, works: tuple[Work, ...]) -> None:
@@ -261,6 +302,8 @@ class Turns:
             return
         for name in worked_on(line, ir.effects(line)):
             self._flying.update(dict.fromkeys(frame.find(name).storages, work))
+        for each in work.given:
+            self._given.update(dict.fromkeys(set(each.storages) - set(self._flying), work))
         is_held = self._run.blocking == "start" and work.call.facts.kind is not Kind.MESSAGES
         if is_held and work.missing():
             self._pause(lambda: not work.missing(), (work,))
@@ -324,7 +367,7 @@ def _own(program: ir.Program) -> ir.Program:
     return program.replace(data=copy.deepcopy(dict(program.data)))
 
 
-def run_ranks(
+def run_ranks(  # noqa: PLR0913 - what a caller may choose
     programs: Iterable[ir.Program],
     inputs: Iterable[Sequence[Any]],
     *,
@@ -332,6 +375,7 @@ def run_ranks(
     seed: int = 0,
     blocking: Blocking = "start",
     verify: bool = True,
+    check_races: bool = False,
 ) -> list[tuple[Any, ...]]:
     """Run the programs of several ranks in this process, with real values, in random turns.
 
@@ -347,11 +391,14 @@ def run_ranks(
         seed: Draws the turns. The same one gives the same run.
         blocking: When a collective holds its rank, as in :func:`wrapper_ir.verify_ranks`.
         verify: Verify each program first. Ranks are not compared: what is wrong shows.
+        check_races: Raise an error where a line works on memory that a collective still uses.
+            Otherwise that shows in the results only.
 
     Returns:
         The results of each rank.
 
     Raises:
+        RaceError: A line works on memory that a collective still uses; it names both lines.
         DeadlockError: Ranks wait forever; it says who waits for whom, at which lines.
         UnsupportedError: A program calls a collective that is not known here.
         WrapperIRError: As :func:`interpret` raises it. A note says on which rank.
@@ -361,14 +408,21 @@ def run_ranks(
     if len(given) != len(every):
         what = f"{len(given)} lists of inputs for {len(every)} programs"
         raise UnsupportedError(what=what, where="run_ranks", hint="each rank has its own")
-    kernels: dict[int, Mapping[Launch, Callable[..., None]]] = {}
-    ranks = []
-    for number, (program, values) in enumerate(zip(every, given, strict=True)):
-        check_runnable(program, values, verify=verify)
-        if id(program) not in kernels:
-            kernels[id(program)] = called_kernels(program)
-        ranks.append(_Rank(number, Interpreter(_own(program), kernels[id(program)]), values))
-    whole = _Run(ranks, settled_groups(every, groups), seed, blocking)
+    ranks = list(_ranks(every, given, verify=verify))
+    settled = settled_groups(every, groups)
+    whole = _Run(ranks, settled, seed, blocking, check_races=check_races)
     for rank in ranks:
         rank.interpreter.peers = rank.turns = Turns(whole, rank)
     return whole.go()
+
+
+def _ranks(
+    programs: Sequence[ir.Program], inputs: Sequence[Sequence[Any]], *, verify: bool
+) -> Iterator[_Rank]:
+    """Yield the ranks, ready to run. Those with the same program share its kernels."""
+    kernels: dict[int, Mapping[Launch, Callable[..., None]]] = {}
+    for number, (program, values) in enumerate(zip(programs, inputs, strict=True)):
+        check_runnable(program, values, verify=verify)
+        if id(program) not in kernels:
+            kernels[id(program)] = called_kernels(program)
+        yield _Rank(number, Interpreter(_own(program), kernels[id(program)]), values)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import random
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,8 +16,9 @@ from wrapper_ir.analysis.schemas import refuse_differences
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter import calls
 from wrapper_ir.interpreter import memory as mem
-from wrapper_ir.interpreter.frame import KINDS, Buffer, Frame, Number
+from wrapper_ir.interpreter.frame import KINDS, Buffer, Frame, Number, on_host
 from wrapper_ir.interpreter.lines import LineRunner
+from wrapper_ir.interpreter.queues import Queues, stand_in
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime._private import no_autocast, registered_op
@@ -292,10 +295,95 @@ def run(interpreter: Interpreter, program: ir.Program, inputs: Sequence[Any]) ->
     with torch.no_grad(), no_autocast():
         frame = interpreter.frame = Frame(program, _constants(program), _objects(program, inputs))
         _take_inputs(program, frame, inputs)
+        if interpreter.queues is not None:
+            interpreter.queues.begin(_held_by_caller(program, frame, results=False))
         interpreter.run_body(program.region, ir.Path(), "body")
         interpreter.path = ir.Path()
+        if interpreter.queues is not None:
+            interpreter.queues.leave(_held_by_caller(program, frame))
         results = interpreter.leave(program.region)
     return tuple(item.tensor if isinstance(item, Buffer) else item for item in results)
+
+
+def _held_by_caller(
+    program: ir.Program, frame: Frame, *, results: bool = True
+) -> Iterator[tuple[str, Tensor]]:
+    """Yield what the caller holds before a program or, with results, after it, with its names."""
+    names = [item.name for item in program.inputs if isinstance(item, ir.BufferInput)]
+    if results:
+        names += [value.buffer for value in program.results if isinstance(value, ir.BufferValue)]
+    for name in dict.fromkeys((*names, *program.constants)):
+        buffer = frame.buffers.get(name) or frame.constants[name]
+        if calls.is_plain(buffer.tensor):
+            yield name, buffer.tensor
+
+
+def run_interleaved(
+    program: ir.Program,
+    *inputs: Any,  # noqa: ANN401 - what a program takes
+    interleavings: int = 10,
+    seed: int = 0,
+    verify: bool = True,
+) -> tuple[Any, ...]:
+    """Run a program with streams in random legal orders of what its streams do.
+
+    What a line does on a stream comes to pass some time after it, in any order that events and
+    waits allow. If two lines work on the same memory in an order that nothing fixes, and one of
+    them writes, that is an error that names both. It needs no GPU: the host stands for all devices,
+    so inputs and constants are the host's. Kernels that it cannot run are stand-ins, which write a
+    mix of all that they read; results of programs that call such kernels mean nothing by
+    themselves, but they are the same in each order.
+
+    Args:
+        program: The program.
+        *inputs: Its inputs, in memory of the host. Those that it writes are written.
+        interleavings: The number of orders.
+        seed: Draws the orders. The same one gives the same.
+        verify: Verify the program first.
+
+    Returns:
+        Its results in the last order.
+
+    Raises:
+        RaceError: Two lines work on the same memory in an order that nothing fixes.
+        InterleavingError: The results of two orders differ.
+        WrapperIRError: As :func:`interpret` raises it.
+    """
+    as_program(program, "wir.interpreter.run_interleaved")
+    token = on_host.set(True)
+    try:
+        check_runnable(program, inputs, verify=verify)
+        kernels = calls.called_kernels(program, stand_in)
+        first: tuple[Any, ...] | None = None
+        results: tuple[Any, ...] = ()
+        for number in range(interleavings):
+            is_last = number == interleavings - 1
+            given = inputs if is_last else copy.deepcopy(inputs)
+            own = program if is_last else program.replace(data=copy.deepcopy(dict(program.data)))
+            interpreter = Interpreter(own, kernels)
+            interpreter.queues = Queues(own, random.Random(f"{seed} {number}"))
+            results = run(interpreter, own, given)
+            first = first or copy.deepcopy(results)
+            _compare(first, results, seed, number)
+    finally:
+        on_host.reset(token)
+    return results
+
+
+class InterleavingError(WrapperIRError):
+    """Results depend on the order. Fields: the result's ``position``, ``seed``, ``number``."""
+
+    code = "WIR2414"
+    template = "result {position} is another one in order {number} of seed {seed} than in order 0"
+    default_hint = "a kernel works on memory that it is not given, or draws random numbers"
+
+
+def _compare(first: Sequence[Any], found: Sequence[Any], seed: int, number: int) -> None:
+    for position, (one, other) in enumerate(zip(first, found, strict=True)):
+        is_tensor = isinstance(one, Tensor)
+        same = torch.equal(one.nan_to_num(), other.nan_to_num()) if is_tensor else one == other
+        if not same:
+            raise InterleavingError(position=position, seed=seed, number=number)
 
 
 def _constants(program: ir.Program) -> dict[str, Buffer]:

@@ -175,21 +175,27 @@ class KernelDefinition(Line):
 class KernelCall(Line):
     """``call @kernel(args)`` — launches a kernel on a stream of the device.
 
-    ``grid`` is empty for kernels without a grid.
+    ``grid`` is empty for kernels without a grid. ``reach`` tells for each buffer among ``args``, in
+    order, how many of its elements the kernel touches at least, counted from its first one to the
+    last that is touched; 0 if that is not known, and nothing at all if it is not known of any.
     """
 
     mnemonic: ClassVar[str] = "call"
     runs: ClassVar[Runs] = Runs.STREAM
     traits: ClassVar[frozenset[Trait]] = frozenset({Trait.OPAQUE})
-    syntax: ClassVar[str] = "call {kernel}{args}[ {device}][ stream {stream}][ grid {grid}]"
+    syntax: ClassVar[str] = (
+        "call {kernel}{args}[ {device}][ stream {stream}][ grid {grid}][ reach {reach}]"
+    )
     kernel: Callee
     args: tuple[Arg, ...]
     device: Device = CPU
     stream: int = 0
     grid: tuple[Dim, ...] = ()
+    reach: tuple[Dim, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "grid", dims(self.grid))
+        object.__setattr__(self, "reach", dims(self.reach))
 
 
 @final

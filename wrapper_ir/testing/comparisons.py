@@ -38,6 +38,7 @@ class Comparison:
         before: The text of the snapshot; None if there is none.
         after: The text that the test made; None if that failed.
         notes: What to know before the changes.
+        file: The file of the snapshot; empty if it is inline.
         error: The reason why there is no text.
     """
 
@@ -46,6 +47,7 @@ class Comparison:
     before: str | None
     after: str | None
     notes: tuple[str, ...] = ()
+    file: str = ""
     error: Exception | None = None
 
     @property
@@ -95,6 +97,8 @@ def compare(
     before: str | None,
     target: str,
     place: str,
+    *,
+    file: str = "",
     settle: Callable[[str], str] = lambda text: text,
 ) -> Comparison:
     """Record the comparison of a program with the text of a snapshot, and return it.
@@ -104,9 +108,9 @@ def compare(
     try:
         after = settle(snapshot_text(data, target))
     except Exception as error:  # an emitter's may be any
-        return record(Comparison(place, target, before, None, error=error))
+        return record(Comparison(place, target, before, None, file=file, error=error))
     notes = () if target == STRUCTURE else _notes(data)
-    return record(Comparison(place, target, before, after, notes))
+    return record(Comparison(place, target, before, after, notes, file))
 
 
 def _notes(program: object) -> tuple[str, ...]:

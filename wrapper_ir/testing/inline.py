@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import textwrap
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import islice
@@ -17,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.testing.comparisons import compare
 from wrapper_ir.testing.failures import SnapshotError
+from wrapper_ir.testing.pending import leave_inline
 from wrapper_ir.testing.rewriting import Edit, InlineSnapshotError, Site, write_edits
-from wrapper_ir.testing.texts import PROGRAMS, WIR, form
+from wrapper_ir.testing.texts import PROGRAMS, WIR, form, normal
 from wrapper_ir.text import parse
 
 if TYPE_CHECKING:
@@ -87,6 +87,21 @@ class Ledger:
             if _clashing(found):
                 yield f"error: {_shown(site)}: {_CLASH}"
 
+    def leave(self, *, accepted: bool) -> int:
+        """Leave new texts beside the tests for a review, or if they are accepted, none.
+
+        Returns:
+            How many are left.
+        """
+        edits = {} if accepted else self._edits(new_only=False)
+        count = 0
+        for file in {site.file for site in self._found}:
+            sites = {site for site in self._found if site.file == file}
+            new = [(self._found[edit.site][-1].target, edit) for edit in edits.get(file, [])]
+            if leave_inline(file, sites, new):
+                count += len(new)
+        return count
+
     def _edits(self, *, new_only: bool) -> dict[str, list[Edit]]:
         edits: dict[str, list[Edit]] = defaultdict(list)
         for site, found in self._found.items():
@@ -146,7 +161,7 @@ class InlineSnapshot:
                 return before
             return after
 
-        found = compare(program, before, target, f"{_shown(site)}, inline", settle)
+        found = compare(program, before, target, f"{_shown(site)}, inline", settle=settle)
         if found.after is None:
             raise SnapshotError(str(found)) from found.error
         inline = Inline(site, target, expected, found.after, found.differs)
@@ -159,12 +174,6 @@ class InlineSnapshot:
                 raise SnapshotError(f"{_shown(site)}: {_CLASH}")
             return
         raise SnapshotError(str(found))
-
-
-def normal(text: str) -> str:
-    """Return a text without what indents it, and without empty lines around it."""
-    rows = textwrap.dedent(text).split("\n")
-    return "\n".join(row.rstrip(" \t") for row in rows).strip("\n")
 
 
 def _means(text: str, target: str) -> str:

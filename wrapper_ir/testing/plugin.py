@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
     from pathlib import Path
 
     from syrupy.assertion import SnapshotAssertion
@@ -30,6 +30,10 @@ _COMPARED: Final = pytest.StashKey[list["Comparison"]]()
 _LEDGER: Final = pytest.StashKey["Ledger"]()
 _OUTPUT: Final = "wrapper_ir_inline"
 
+#: How many new texts wait for a review; what the number is called between processes.
+_LEFT: Final = pytest.StashKey[int]()
+_LEFT_OUTPUT: Final = "wrapper_ir_left"
+
 #: What to say at the end of a run.
 _SAID: Final = pytest.StashKey[list[str]]()
 
@@ -37,6 +41,17 @@ _SAID: Final = pytest.StashKey[list[str]]()
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Skip snapshot folders: ``python_snapshot`` may have written a ``test_it.py`` there."""
     return True if collection_path.name == "__snapshots__" else None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--wir-pending``."""
+    parser.getgroup("wrapper_ir").addoption(
+        "--wir-pending",
+        choices=("auto", "yes", "no"),
+        default="auto",
+        help="Leave new texts of snapshots beside the old ones, for `wrapper-ir review`. "
+        "Default: unless CI or BUILD_NUMBER is set.",
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -60,7 +75,10 @@ def pytest_runtest_makereport(
     """Show the difference, whole and first, if a snapshot made a test fail."""
     report = yield
     compared = item.stash.get(_COMPARED, None)
-    if compared and call.excinfo is not None and call.when == "call" and report.failed:
+    if not compared or call.when != "call":
+        return report
+    _settle(item.config, compared, report)
+    if call.excinfo is not None and report.failed:
         from wrapper_ir.testing import failures  # noqa: PLC0415 - on first use
 
         comparison = failures.failed(compared, call.excinfo.value)
@@ -69,11 +87,41 @@ def pytest_runtest_makereport(
     return report
 
 
+def _settle(
+    config: pytest.Config, compared: Iterable[Comparison], report: pytest.TestReport
+) -> None:
+    """Leave the new texts of a failed test's files for a review, and drop those that are settled.
+
+    If a test passes, its snapshots are right, or have just been accepted.
+    """
+    from wrapper_ir.testing import pending  # noqa: PLC0415 - on first use
+
+    writes = config.getoption("update_snapshots", default=False)
+    leaves = report.failed and _leaves(config) and not writes
+    for each in compared:
+        if each.file and (report.passed or not each.differs):
+            pending.drop(each.file)
+        elif each.file and leaves and each.after is not None:
+            _count(config, pending.leave(each.file, each.after))
+
+
+def _leaves(config: pytest.Config) -> bool:
+    """Return whether there is somebody to review what failing tests leave."""
+    wanted = config.getoption("wir_pending")
+    in_ci = any(os.environ.get(name) for name in ("CI", "BUILD_NUMBER"))
+    return bool(wanted == "yes" or (wanted == "auto" and not in_ci))
+
+
+def _count(config: pytest.Config, more: int) -> None:
+    config.stash[_LEFT] = config.stash.get(_LEFT, 0) + more
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401 - of pytest-xdist, if it is there
-    """Take what another process compared inline."""
-    data = getattr(node, "workeroutput", {}).get(_OUTPUT)
-    if data:
+    """Take what another process compared inline, and how many texts it left."""
+    output = getattr(node, "workeroutput", {})
+    _count(node.config, output.get(_LEFT_OUTPUT, 0))
+    if data := output.get(_OUTPUT):
         _ledger(node.config).add_data(data)
 
 
@@ -82,23 +130,29 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write inline snapshots that are to be accepted, in the process that started the others."""
     config = session.config
     ledger = config.stash.get(_LEDGER, None)
-    if ledger is None:
-        return
     output = getattr(config, "workeroutput", None)
     if output is not None:
-        output[_OUTPUT] = ledger.as_data()
+        output[_LEFT_OUTPUT] = config.stash.get(_LEFT, 0)
+        output[_OUTPUT] = ledger.as_data() if ledger is not None else []
+        return
+    if ledger is None:
         return
     accepts, accepts_new = _accepts(config)
     said = [*ledger.write(new_only=not accepts)] if accepts or accepts_new else []
+    if accepts or (not accepts_new and _leaves(config)):
+        _count(config, ledger.leave(accepted=accepts))
     config.stash[_SAID] = said
     if any(each.startswith("error") for each in said):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:  # noqa: ANN401
-    """Say what was written."""
+    """Say what was written, and what waits for a review."""
     for line in config.stash.get(_SAID, []):
         terminalreporter.write_line(line)
+    if left := config.stash.get(_LEFT, 0):
+        which = "1 snapshot waits" if left == 1 else f"{left} snapshots wait"
+        terminalreporter.write_line(f"{which} for a decision:  wrapper-ir review")
 
 
 def _accepts(config: pytest.Config) -> tuple[bool, bool]:

@@ -20,7 +20,7 @@ from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.outputs import Kind, replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _BOM: Final = "\ufeff".encode()
 
@@ -63,6 +63,12 @@ class Edit:
         """Return the error that the text cannot be written."""
         return InlineSnapshotError(file=self.site.file, line=self.site.line, reason=reason)
 
+    def stale(self) -> InlineSnapshotError:
+        """Return the error that the call is not where it was, or has another text."""
+        error = self.error("the file has changed since the test ran")
+        error.hint = "run the test again"
+        return error
+
 
 def write_edits(file: str, edits: Iterable[Edit]) -> None:
     """Write new texts into a file: all of them, or none.
@@ -100,7 +106,7 @@ def rewritten(source: bytes, edits: tuple[Edit, ...]) -> bytes:
         if edit.site.column < 0:
             raise edit.error("Python keeps no places of calls (-X no_debug_ranges)")
         if call is None:
-            raise edit.error("the file has changed since the test ran")
+            raise edit.stale()
         start, stop, before = _hole(edit, call, lines)
         value = _block(edit.after, lines[call.lineno - 1])
         literal = before + _quoted(value).encode()
@@ -111,6 +117,21 @@ def rewritten(source: bytes, edits: tuple[Edit, ...]) -> bytes:
     if not _is_module(body, tree):
         raise edits[0].error("the call is written in a way that leaves no place for a text")
     return source[: len(source) - len(source.removeprefix(_BOM))] + body
+
+
+def relocated(before: bytes, after: bytes) -> Callable[[Site], Site]:
+    """Return a function that tells where a call is after texts were written into a module."""
+    old, new = (
+        [_place(node) for node in ast.walk(ast.parse(each)) if isinstance(node, ast.Call)]
+        for each in (before, after)
+    )
+    places = dict(zip(old, new, strict=True))
+
+    def move(site: Site) -> Site:
+        line, column, end_line, end_column = places.get(site[1:], site[1:])
+        return Site(site.file, line, column, end_line or line, end_column or column)
+
+    return move
 
 
 def _place(node: ast.expr) -> tuple[int, int, int | None, int | None]:
@@ -129,14 +150,14 @@ def _hole(edit: Edit, call: ast.Call, lines: list[bytes]) -> tuple[int, int, byt
     program, *given = call.args
     if not given:
         if edit.before is not None:
-            raise edit.error("the file has changed since the test ran")
+            raise edit.stale()
         end = offset(program.end_lineno, program.end_col_offset)
         return end, end, b", "
     (text,) = given
     if not isinstance(text, ast.Constant) or not isinstance(text.value, str | None):
         raise edit.error("its text is not written in the call, but computed")
     if text.value != edit.before:
-        raise edit.error("the file has changed since the test ran")
+        raise edit.stale()
     end = offset(text.end_lineno, text.end_col_offset)
     return offset(text.lineno, text.col_offset), end, b""
 

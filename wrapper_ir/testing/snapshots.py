@@ -33,7 +33,7 @@ class ProgramFile(SingleFileSnapshotExtension):
     def serialize(self, data: Any, **_: Any) -> str:
         """Return the text of the file, and record the comparison."""
         place = os.path.relpath(self._file)
-        self.compared = compare(data, self._stored, self.target, place)
+        self.compared = compare(data, self._stored, self.target, place, file=self._file)
         if self.compared.error is not None:
             raise self.compared.error
         return str(self.compared.after)

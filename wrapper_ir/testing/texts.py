@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Final
 
 from wrapper_ir.api import emit
@@ -38,3 +39,9 @@ def snapshot_text(program: object, target: str) -> str:
 def form(program: Program, target: str) -> Program:
     """Return the form of a program that texts of ``wir`` and of ``structure`` have."""
     return structure(program) if target == STRUCTURE else program.canonical()
+
+
+def normal(text: str) -> str:
+    """Return a text without what indents it, and without empty lines around it."""
+    rows = textwrap.dedent(text).split("\n")
+    return "\n".join(row.rstrip(" \t") for row in rows).strip("\n")

@@ -11,12 +11,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import wrapper_ir.lines as ir
+from wrapper_ir.analysis.proof import sizes_of
+from wrapper_ir.lines.args import buffers_in
+from wrapper_ir.lines.expr import dim
 from wrapper_ir.lines.schema import QUALIFIED_OP_NAME
 from wrapper_ir.lines.traits import calls_op
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.tables import check_name, same_device
 
 if TYPE_CHECKING:
+    from wrapper_ir.verify.lifetimes import Lifetimes
     from wrapper_ir.verify.state import Place, State
     from wrapper_ir.verify.symbols import Symbols
 
@@ -162,10 +166,13 @@ def _is_method(schema: ir.OpSchema) -> bool:
 class Calls:
     """Checks of 'call' lines."""
 
-    def __init__(self, state: State, symbols: Symbols, kernels: Kernels) -> None:
+    def __init__(
+        self, state: State, symbols: Symbols, kernels: Kernels, lifetimes: Lifetimes
+    ) -> None:
         self.state = state
         self.symbols = symbols
         self.kernels = kernels
+        self.lifetimes = lifetimes
 
     def check(self, line: ir.KernelCall) -> None:
         """Check one call against its kernel's definition."""
@@ -188,6 +195,30 @@ class Calls:
                 self._check_buffer(line, arg, param, here)
             else:
                 self._check_scalar(arg, param, here)
+        if line.reach:
+            self._check_reach(line)
+
+    def _check_reach(self, line: ir.KernelCall) -> None:
+        """Check that the kernel stays within the storage of its buffers."""
+        fault = partial(self.state.report, name=shown(line.kernel))
+        given = tuple(buffers_in(line.args))
+        if len(line.reach) != len(given):
+            expected = f"the reach of {counted(len(given), 'buffer')}"
+            said = f"that of {len(line.reach)} {are(len(line.reach))}"
+            fix = "say of each buffer how far the kernel reaches, or of none; 0 if it is not known"
+            fault(rules.ARGUMENT_COUNT, expected=expected, given=said, fix=fix)
+            return
+        for arg, reach in zip(given, line.reach, strict=True):
+            self.symbols.check_kinds(reach, self.state.here())
+            buffer = self.lifetimes.buffers.get(arg.buffer)
+            if reach == 0 or buffer is None or buffer.layout is None or not buffer.is_certain:
+                continue
+            layout, capacities = buffer.layout, {each.capacity for each in buffer.storages}
+            capacity = capacities.pop() if len(capacities) == 1 else None
+            end = dim((layout.offset + reach) * layout.dtype.itemsize)
+            if capacity is not None and self.state.facts.exceeds(end, capacity, sizes_of(layout)):
+                here = partial(fault, owner=buffer.storages[0].owner, capacity=capacity)
+                here(rules.REACHES_OUT, buffer=arg.buffer, end=end)
 
     def _check_grid(self, line: ir.KernelCall, kernel: ir.KernelDefinition, fault: Fault) -> None:
         language = kernel.source.language

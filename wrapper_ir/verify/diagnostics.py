@@ -73,6 +73,13 @@ class Diagnostic:
     def __str__(self) -> str:
         return "\n".join((f"{self.code}: {self.message}", *self.details()))
 
+    def as_data(self) -> dict[str, str]:
+        """Return it as plain data, for JSON."""
+        severity = "warning" if self.rule.is_warning else "error"
+        rule = {"code": self.code, "rule": self.rule.name, "severity": severity}
+        where = {"place": self.place, "path": str(self.path), "source": self.source}
+        return {**rule, "message": self.message, **where, "hint": self.hint}
+
     def details(self) -> Iterator[str]:
         """Yield the lines below the message: the place, and the hint if there is one."""
         yield f"  at {self.place} ({self.source})" if self.source else f"  at {self.place}"

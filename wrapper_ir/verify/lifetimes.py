@@ -162,12 +162,16 @@ class Lifetimes:
             if end := storage.end or storage.given_up:
                 self._report_dead(name, end)
                 break
-        if buffer.pending and needs_layout:
-            if self.symbols.missing(buffer.pending):
-                where = f", but the layout of %{name} needs its value here"
-                self.symbols.need(buffer.pending, self.state.here(), where)
-            else:
-                buffer.pending = frozenset()
+        if needs_layout:
+            self._need_layout(buffer, self.state.here())
+
+    def _need_layout(self, buffer: Buffer, place: Place) -> None:
+        """Check that the symbols in a buffer's layout are bound."""
+        if buffer.pending and self.symbols.missing(buffer.pending):
+            where = f", but the layout of %{buffer.name} needs its value here"
+            self.symbols.need(buffer.pending, place, where)
+        else:
+            buffer.pending = frozenset()
 
     def write(self, name: str) -> None:
         """Record a write, after a call of :meth:`use`."""
@@ -187,12 +191,18 @@ class Lifetimes:
         if buffer is None or not buffer.storages or buffer.layout is None:
             return
         if self.is_blank(name) and self.state.facts.exceeds(buffer.layout.numel, 0):
-            self.state.report(rules.UNWRITTEN_READ, name=name)
+            is_theirs = any(storage.for_peers for storage in buffer.storages)
+            rule = rules.UNWRITTEN_FOR_PEERS if is_theirs else rules.UNWRITTEN_READ
+            self.state.report(rule, name=name)
 
-    def begin(self, name: str, *, blank: bool, kept: bool = False) -> None:
-        """Record whether new storage has undefined contents or may be kept for the next call."""
+    def begin(self, name: str, *, blank: bool, kept: bool = False, for_peers: bool = False) -> None:
+        """Record what is known of new storage.
+
+        Its contents may be undefined, it may be kept for the next call, and peers may address it.
+        """
         for storage in self.storages(name):
             storage.blank, storage.kept, storage.allocation = blank, kept, name
+            storage.for_peers = for_peers
 
     def is_blank(self, name: str) -> bool:
         """Return whether the contents of a buffer are certainly undefined."""
@@ -266,6 +276,7 @@ class Lifetimes:
                 blank=storage.blank,
                 kept=storage.kept,
                 allocation=storage.allocation,
+                for_peers=storage.for_peers,
             )
             self._end(storage, End(place, out), heir)
             storage.first.written = True
@@ -336,6 +347,7 @@ class Lifetimes:
             storage.leaves = True
             if storage.slot is not None:
                 storage.slot.pool.leaves = True
+        self._need_layout(buffer, place)
         return buffer.storages
 
     def end_region(self) -> None:

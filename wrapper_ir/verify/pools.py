@@ -13,7 +13,7 @@ import sympy
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.proof import Facts, Interval, end_of, grows, within
 from wrapper_ir.lines.expr import ToFloat, free_symbols, substitute
-from wrapper_ir.lines.traits import asserts, binds, computes
+from wrapper_ir.lines.traits import allocates, asserts, binds, computes, takes_memory
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.state import PoolSpace, Slot, Span, State, meeting
 from wrapper_ir.verify.tables import check_alignment, report_devices
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from wrapper_ir.verify.lifetimes import Lifetimes
+    from wrapper_ir.verify.state import Place, Storage
 
 Choice: TypeAlias = "dict[str, int]"
 """Values of symbols."""
@@ -33,6 +34,19 @@ class Pools:
     def __init__(self, state: State, lifetimes: Lifetimes) -> None:
         self.state = state
         self.lifetimes = lifetimes
+        self._allocations = 0
+        #: Where pools lost their last slice, and how much had been allocated by then.
+        self._emptied: dict[Storage, tuple[Place, int]] = {}
+
+    def check(self, line: ir.AnyLine, found: ir.Effects) -> None:
+        """Check a line, before what it ends has ended, for pools that go on without slices."""
+        self._allocations += takes_memory(line) or allocates(line)
+        for storage in (each for name in found.kills for each in self.lifetimes.storages(name)):
+            slot, (last, before) = storage.slot, self._emptied.get(storage, (None, 0))
+            if slot is not None and slot.pool.space is not None and len(slot.pool.space) == 1:
+                self._emptied[slot.pool] = self.state.here(), self._allocations
+            elif last is not None and self._allocations > before and not storage.kept:
+                self.state.report(rules.IDLE_POOL, name=storage.owner, last=last)
 
     def enter_pool(self, line: ir.AllocatePool) -> None:
         """Make the defined buffer a pool, and check that it has one dimension."""
@@ -65,6 +79,7 @@ class Pools:
                 where, beside = self._example(slot, other), other.storage.owner
                 fault(other=beside, pool=line.pool, where=where)
             holder.space.add(slot)
+            self._emptied.pop(holder, None)
 
     @cached_property
     def choices(self) -> Choices:

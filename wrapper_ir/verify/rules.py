@@ -716,7 +716,7 @@ RESULT_IS_ALIAS = _rule(
 READ_TOO_LATE = _rule(
     "WIR1125 read-too-late",
     "a line that computes a node reads memory before the graph's next write to it (checked by "
-    "`validate`)",
+    "`validate`, and in every compilation of a graph that writes)",
     "%{name} is read here after {node} has written to it, but the graph reads it before",
     "move the read before the write, or read a copy",
 )
@@ -744,6 +744,61 @@ WRONG_ARGUMENT = _rule(
     "a line reads only values that the nodes take that it computes (checked by `validate`)",
     "%{name} is read here, but it holds {node}, which none of the line's nodes take",
     "pass the buffer that holds the value",
+)
+READ_MISSING = _rule(
+    "WIR1132 read-missing",
+    "a constant that the graph writes to is read after that where the graph reads it (checked by "
+    "`validate`)",
+    "what {node} reads of %{name} after {writer} has written to it, no line reads",
+    "read the constant where the node is computed; its value from before is no constant",
+)
+WRONG_VIEW = _rule(
+    "WIR1133 wrong-view",
+    "a result that the graph returns as a view has the graph's sizes, strides and offset (checked "
+    "by `validate`)",
+    "result {position} is {given} of its storage, but {node} is {wanted}",
+    "return a view with the layout that the graph says",
+)
+
+# How far kernels reach.
+REACHES_OUT = _rule(
+    "WIR1134 reaches-out",
+    "a kernel does not provably touch memory behind the storage of an argument, where its call "
+    "says how far it reaches",
+    "{name} touches %{buffer} up to byte {end}, but the storage of %{owner} has {capacity}",
+    "allocate as much as the kernel touches, or pass a view of larger storage",
+)
+
+# Memory that peers address.
+NOT_FOR_PEERS = _rule(
+    "WIR1135 not-for-peers",
+    "what peers read or write through an op is allocated as memory that they address, and is no "
+    "slice of other memory (inputs and constants are the caller's affair)",
+    "{op} lets peers access %{name}, {why}",
+    "allocate it by itself as 'symmetric' memory",
+)
+PEERS_MAY_ACCESS = _rule(
+    "WIR1136 peers-may-access",
+    "memory that an op of one side lets peers access is neither written, reused nor freed before "
+    "the next op that all members of a group take part in",
+    "%{name} is {verb} while peers may access it through {op}{at}",
+    "wait for the peers first, with a collective of their group",
+)
+UNWRITTEN_FOR_PEERS = _rule(
+    "WIR1137 unwritten-for-peers",
+    "nothing reads memory that peers address before it is written: a buffer that provably has "
+    "elements, and whose storage was neither zeroed nor written",
+    "%{name} is memory for peers and is read, but nothing has written to its storage",
+    "write to it first, or allocate it zeroed: peers get whatever is in memory",
+)
+IDLE_POOL = _rule(
+    "WIR1138 idle-pool",
+    "a pool ends with its last slice: no memory is allocated between the end of the last slice "
+    "and that of the pool",
+    "pool %{name} outlives its last slice, which ended at {last}: memory is allocated before "
+    "it ends",
+    "free the pool right after its last slice",
+    is_warning=True,
 )
 WRONG_VALUE = _rule(
     "WIR1139 wrong-value",

@@ -237,6 +237,8 @@ class Storage:
     """The buffer that was allocated, whose line says so."""
     held: bool = False
     """True if an object may hold it and access it at any time."""
+    for_peers: bool = False
+    """True if it is allocated as memory that peers address."""
     escapes: bool = False
     """True if it is passed to regions or third-party ops, which may hold on to it."""
 
@@ -313,6 +315,10 @@ class PoolSpace:
         self._symbolic: dict[Slot, None] = {}
         self._empty: dict[Slot, None] = {}
         """Empty slices. They overlap with nothing, but must end before the pool too."""
+
+    def __len__(self) -> int:
+        """Return the number of live slices."""
+        return len(self._static) + len(self._symbolic) + len(self._empty)
 
     def alive(self) -> Iterator[Storage]:
         """Yield the storages of all live slices."""

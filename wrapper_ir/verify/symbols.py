@@ -65,7 +65,7 @@ class Symbols:
                 outside = self.bound[name].frame
                 region = f"the {outside.name} region of {outside.holder}"
                 fault(rules.SYMBOL_OUT_OF_REGION, where=region)
-            else:
+            elif name in self.state.program.symbols:
                 later = self.state.later(name, self.state.names.symbols)
                 fault(rules.SYMBOL_UNBOUND, where=where or later)
 

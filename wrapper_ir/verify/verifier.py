@@ -21,6 +21,7 @@ from wrapper_ir.verify.diagnostics import Diagnostic
 from wrapper_ir.verify.externs import Externs, Objects
 from wrapper_ir.verify.lifetimes import Lifetimes
 from wrapper_ir.verify.overlaps import Overlaps
+from wrapper_ir.verify.peers import Peers, is_for_peers
 from wrapper_ir.verify.pools import Pools
 from wrapper_ir.verify.state import Frame, Kind, Place, State, Storages
 from wrapper_ir.verify.streams import Streams
@@ -85,10 +86,11 @@ class _Verifier(ir.PartialLineVisitor[None]):
         self.symbols = Symbols(self.state)
         self.lifetimes = Lifetimes(self.state, self.symbols)
         self.kernels = Kernels(self.state)
-        self.calls = Calls(self.state, self.symbols, self.kernels)
+        self.calls = Calls(self.state, self.symbols, self.kernels, self.lifetimes)
         self.externs = Externs(self.state, self.symbols, self.kernels)
         self.overlaps = Overlaps(self.state, self.lifetimes)
         self.collectives = Collectives(self.state, self.lifetimes)
+        self.peers = Peers(self.state, self.lifetimes)
         self.control = Control(self.state, self.symbols, self.lifetimes)
         self.objects = Objects(self.state, self.lifetimes)
         self.pools = Pools(self.state, self.lifetimes)
@@ -184,6 +186,8 @@ class _Verifier(ir.PartialLineVisitor[None]):
         if isinstance(line, ir.RegionLine):
             self.regions(line)
         self.collectives.check(line, found)
+        self.peers.check(line, found)
+        self.pools.check(line, found)
         self.lets_go(line, found)
         self.defines(line, found)
         self.streams.check(line, found)
@@ -238,18 +242,24 @@ class _Verifier(ir.PartialLineVisitor[None]):
 
     def visit_allocate(self, line: ir.Allocate) -> None:
         """Record whether the contents are undefined and the memory is kept."""
-        self.lifetimes.begin(line.out, blank=not line.zeroed, kept=line.kept)
+        self.lifetimes.begin(
+            line.out, blank=not line.zeroed, kept=line.kept, for_peers=is_for_peers(line)
+        )
 
     def visit_allocate_pool(self, line: ir.AllocatePool) -> None:
         """Record that the buffer is a pool with undefined contents."""
         self.pools.enter_pool(line)
-        self.lifetimes.begin(line.out, blank=True, kept=line.kept)
+        for_peers = is_for_peers(line)
+        self.lifetimes.begin(line.out, blank=True, kept=line.kept, for_peers=for_peers)
 
     def visit_allocate_from_pool(self, line: ir.AllocateFromPool) -> None:
         """Check the place of the slice. Its contents are undefined if the pool's are."""
         self.symbols.check_kinds(line.offset, self.state.here())
         self.pools.enter_slice(line)
-        self.lifetimes.begin(line.out, blank=self.lifetimes.is_blank(line.pool))
+        pool = self.lifetimes.storages(line.pool)
+        for_peers = any(storage.for_peers for storage in pool)
+        blank = self.lifetimes.is_blank(line.pool)
+        self.lifetimes.begin(line.out, blank=blank, for_peers=for_peers)
 
     def visit_kernel_definition(self, line: ir.KernelDefinition) -> None:
         """Declare the kernel."""

@@ -11,6 +11,7 @@ OPENCL_C = devices.KernelLanguage(
     launcher="device_opencl.launcher:Kernels",
     stream="device_opencl.queues:current_stream",
     suffix=".cl",
+    machine_options=("UNROLL",),
 )
 
 OPENCL = devices.DeviceKind(

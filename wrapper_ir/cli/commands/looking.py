@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from wrapper_ir.aot.package.archive import Model
     from wrapper_ir.diffing import ProgramDiff, SourceDiff
     from wrapper_ir.lines import Program
-    from wrapper_ir.verify import Diagnostic
 
 
 #: Prefixes of the lines that --brief omits: kernels, the structure of arguments, unread names.
@@ -136,22 +135,13 @@ def _verified(file: str, *, warnings: bool) -> tuple[dict[str, Any], str]:
         return {"file": file, "ok": False, "error": str(error), "diagnostics": []}, str(error)
     diagnostics = diagnose(program, warnings=warnings)
     is_ok = all(diagnostic.rule.is_warning for diagnostic in diagnostics)
-    report = {"file": file, "ok": is_ok, "diagnostics": _as_data(diagnostics)}
+    data = [each.as_data() for each in diagnostics]
+    report = {"file": file, "ok": is_ok, "diagnostics": data}
     if not is_ok:
         return report, str(VerificationError(program, diagnostics))
     report |= {"program": program.name, "stage": program.stage.value}
     report |= {"lines": sum(1 for _ in walk(program)), "buffers": len(program.buffers)}
     return report, "\n".join(annotated(program, diagnostics)) if diagnostics else ""
-
-
-def _as_data(diagnostics: tuple[Diagnostic, ...]) -> list[dict[str, str]]:
-    def data(each: Diagnostic) -> dict[str, str]:
-        severity = "warning" if each.rule.is_warning else "error"
-        rule = {"code": each.code, "rule": each.rule.name, "severity": severity}
-        where = {"place": each.place, "path": str(each.path), "source": each.source}
-        return {**rule, "message": each.message, **where, "hint": each.hint}
-
-    return list(map(data, diagnostics))
 
 
 def _say(report: dict[str, Any], words: str, *, quiet: bool) -> None:

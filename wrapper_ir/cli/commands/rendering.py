@@ -72,6 +72,8 @@ def capture(  # noqa: PLR0913 - one parameter per option
 
     if options and emit_to is None:
         raise click.UsageError("-O needs --emit PATH")
+    if frontend == "aten" and (validate, freeze) != (None, None):
+        raise click.UsageError("--validate and --freeze go with --frontend inductor")
     chosen = io.check_target(target, options) if emit_to is not None else {}
     with step("importing the model"):
         model = find_model(reference, args_reference)
@@ -228,6 +230,7 @@ wrapper-ir run program.wir --random 0
 wrapper-ir run program.wir --inputs inputs.safetensors -o results.safetensors
 wrapper-ir run program.wir --inputs inputs.pt --json
 wrapper-ir run program.wir --random 0 --interpret
+wrapper-ir run program.wir --random 0 --interleavings 20
 wrapper-ir run program.wir --random 0 -O arena=kept
 wrapper-ir run program.wir --random 0 --debug print --debug-filter '*softmax*'
 """)
@@ -240,6 +243,12 @@ wrapper-ir run program.wir --random 0 --debug print --debug-filter '*softmax*'
     is_flag=True,
     help="Use no emitter: run line by line, slowly, and check every memory access.",
 )
+@click.option(
+    "--interleavings",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Interpret with streams in N random legal orders, on the host, to find races.",
+)
 @cli.output_option("Write the results (.safetensors).")
 @cli.Debugging.asked("Show values: print, names, check, save, stats, ...")
 @cli.json_option
@@ -250,6 +259,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     target: str,
     options: tuple[str, ...],
     interpreted: bool,
+    interleavings: int | None,
     output: str | None,
     probes: cli.Debugging,
     as_json: bool,
@@ -266,7 +276,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     from wrapper_ir.api import compile as compile_program
     from wrapper_ir.cli.tensors import RESULTS, summary, write_results
     from wrapper_ir.emitters import emitter_class, faults_of
-    from wrapper_ir.interpreter import interpret
+    from wrapper_ir.interpreter import interpret, run_interleaved
     from wrapper_ir.passes import InsertProbes, PlanMemory, run_passes
 
     chosen = io.check_target(target, options)
@@ -275,9 +285,12 @@ def run(  # noqa: PLR0913 - one parameter per option
     io.check_output(output, RESULTS)
     printer = probes.printer(None)
     function: Callable[..., Sequence[Any]]
-    if interpreted:
+    if interpreted or interleavings is not None:
         passes = () if printer is None else (PlanMemory(), InsertProbes(printer))
-        function = functools.partial(interpret, run_passes(program, passes))
+        way = functools.partial(run_interleaved, interleavings=interleavings or 1)
+        function = functools.partial(
+            way if interleavings else interpret, run_passes(program, passes)
+        )
     else:
         with step("compiling"):
             function = compile_program(program, target=target, debug=printer or "off", **chosen)

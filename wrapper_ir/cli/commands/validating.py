@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,17 +14,6 @@ from wrapper_ir.cli.terminal import step
 if TYPE_CHECKING:
     from wrapper_ir.debugging import Validation
     from wrapper_ir.debugging.findings import NotShown
-    from wrapper_ir.verify.diagnostics import Diagnostic
-
-
-@dataclass(frozen=True)
-class Values:
-    """``--inputs`` and ``--random``, at most one of which is given."""
-
-    inputs: str | None
-    seed: int | None
-
-    FLAGS: ClassVar[tuple[cli.Flag, ...]] = cli.Inputs.FLAGS
 
 
 @cli.command("""
@@ -37,7 +25,7 @@ wrapper-ir validate net.wir model.py:make --json | jq '.faults[].message'
 @click.argument("reference", metavar="MODULE:CALLABLE", shell_complete=cli.FILES)
 @cli.args_option("Arguments of that model.")
 @cli.frontend_option("The front end that made the program of that model.")
-@cli.asking("given", Values)
+@cli.asking("given", cli.Inputs)
 @click.option("--proved", is_flag=True, help="Exit with 1 also if something is not shown.")
 @cli.json_option
 def validate(  # noqa: PLR0913 - one parameter per option
@@ -45,7 +33,7 @@ def validate(  # noqa: PLR0913 - one parameter per option
     reference: str,
     args_reference: str | None,
     frontend: str,
-    given: Values,
+    given: cli.Inputs,
     *,
     proved: bool,
     as_json: bool,
@@ -65,11 +53,10 @@ def validate(  # noqa: PLR0913 - one parameter per option
     from wrapper_ir.cli.graphs import graph_of
     from wrapper_ir.debugging import validate as compare
 
-    if given.inputs is not None and given.seed is not None:
-        raise click.UsageError("give either --inputs PATH or --random SEED")
+    if runs := given != cli.Inputs(None, None):
+        given.check()
     program = read_program(file, data=True)
-    runs = given.inputs is not None or given.seed is not None
-    values = cli.Inputs(given.inputs, given.seed).read(program) if runs else None
+    values = given.read(program) if runs else None
     graph = graph_of(reference, args_reference, frontend)
     with step("comparing"):
         found = compare(program, graph, run=runs, inputs=values)
@@ -83,16 +70,11 @@ def validate(  # noqa: PLR0913 - one parameter per option
 def _as_data(found: Validation) -> dict[str, object]:
     return {
         "lines": found.lines,
-        "faults": [_fault(each) for each in found.faults],
+        "faults": [each.as_data() for each in found.faults],
         "not_shown": [_not_shown(each) for each in found.not_shown],
         "compared": found.compared,
         "skipped": dict(found.skipped),
     }
-
-
-def _fault(each: Diagnostic) -> dict[str, str]:
-    place = {"path": str(each.path), "part": each.part, "source": each.source}
-    return {"code": each.rule.code, **place, "message": each.message, "hint": each.hint}
 
 
 def _not_shown(each: NotShown) -> dict[str, str]:

@@ -108,6 +108,7 @@ try:
         MultiKernelState,
         SizeHintMultiKernelCall,
     )
+    from torch._inductor.codegen.triton_split_scan import TritonSplitScanKernel
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
     from torch._inductor.codegen.wrapper_fxir import WrapperFxCodegen
     from torch._inductor.compile_fx import compile_fx_inner
@@ -141,6 +142,7 @@ try:
     from torch.utils import _triton as triton_tools
     from torch.utils._python_dispatch import _disable_current_modes as without_modes
     from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+    from torch.utils._sympy.functions import CeilDiv
     from torch.utils._sympy.symbol import SymT, symbol_is_type
     from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 except ImportError as error:

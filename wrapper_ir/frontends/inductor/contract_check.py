@@ -29,7 +29,8 @@ from wrapper_ir.frontends.inductor.errors import (
     GraphMismatchError,
 )
 from wrapper_ir.frontends.inductor.session import statistics
-from wrapper_ir.graphs.nodes import chain_of_views
+from wrapper_ir.graphs.nodes import chain_of_views, written_by
+from wrapper_ir.verify import rules
 from wrapper_ir.verify.contract import Contract, breaches
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.graph import Passing
     from wrapper_ir.frontends.inductor.session import Session
     from wrapper_ir.lines.program import Program
+    from wrapper_ir.verify.diagnostics import Diagnostic
 
 _log: Final = logging.getLogger("wrapper_ir.inductor")
 
@@ -51,6 +53,9 @@ class _Noted:
 
 
 _noted: ContextVar[_Noted | None] = ContextVar("noted", default=None)
+
+#: Ops that Inductor takes for copies with an argument of zero or one.
+_ARITHMETIC: Final = tuple(getattr(torch.ops.aten, name) for name in ("add", "sub", "mul", "div"))
 
 #: True while a graph is lowered without the passes that write in place.
 _keeps_copies: ContextVar[bool] = ContextVar("keeps_copies", default=False)
@@ -149,14 +154,6 @@ def _may_be_left_out(node: torch.fx.Node) -> bool:
     return node.target in compat.noop_registry or packet in _ARITHMETIC
 
 
-#: Ops that Inductor takes for copies with an argument of zero or one.
-_ARITHMETIC: Final = (
-    *(torch.ops.aten.add, torch.ops.aten.sub),
-    torch.ops.aten.mul,
-    torch.ops.aten.div,
-)
-
-
 @contextlib.contextmanager
 def _with_copies() -> Iterator[None]:
     token = _keeps_copies.set(True)
@@ -175,9 +172,11 @@ def check_contract(program: Program, module: object, passing: Passing, session: 
     noted = _noted.get()
     if noted is None or noted.module is not module:
         return
-    found = breaches(program, _for_program(noted.contract, program, passing))
+    unlike = _unlike_graph(program, noted.module, session.settings.validate)
+    late = tuple(each for each in unlike if each.rule is rules.READ_TOO_LATE)
+    found = breaches(program, _for_program(noted.contract, program, passing)) or late
     if not found:
-        _check_graph(program, noted.module, session.settings.validate)
+        _tell(program, unlike, session.settings.validate)
         return
     error = ContractError(program, found)
     is_last = _keeps_copies.get()
@@ -186,17 +185,26 @@ def check_contract(program: Program, module: object, passing: Passing, session: 
     warnings.warn(str(error), ContractWarning, stacklevel=2)
 
 
-def _check_graph(program: Program, module: Any, wanted: str) -> None:
-    """Compare a program with its graph, if that is wanted."""
-    if wanted == "off":
-        return
+def _unlike_graph(program: Program, module: Any, wanted: str) -> tuple[Diagnostic, ...]:
+    """Compare a program with its graph, if that is wanted or the graph writes to memory.
+
+    Most graphs write nothing, so that the order of their lines cannot be wrong.
+    """
+    if wanted == "off" and not any(map(list, map(written_by, module.graph.nodes))):
+        return ()
     from wrapper_ir.debugging.validation import validate  # noqa: PLC0415 - seldom wanted
 
-    faults = validate(program, module).faults
-    if faults and wanted == "error":
-        raise GraphMismatchError(program, faults)
-    if faults:
-        warnings.warn(str(GraphMismatchError(program, faults)), ContractWarning, stacklevel=2)
+    return validate(program, module).faults
+
+
+def _tell(program: Program, unlike: tuple[Diagnostic, ...], wanted: str) -> None:
+    """Raise or warn of what differs from the graph, as is wanted."""
+    if not unlike or wanted == "off":
+        return
+    error = GraphMismatchError(program, unlike)
+    if wanted == "error":
+        raise error
+    warnings.warn(str(error), ContractWarning, stacklevel=2)
 
 
 def _for_program(contract: Contract, program: Program, passing: Passing) -> Contract:

@@ -14,6 +14,7 @@ import torch
 
 from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.compat import V
+from wrapper_ir.frontends.inductor.reach import reach_of
 from wrapper_ir.lines.args import Access
 from wrapper_ir.lines.kernels import ScalarType
 
@@ -26,6 +27,9 @@ class BufferNote:
     buffer: str
     dtype: torch.dtype
     access: Access
+    #: How many elements the kernel touches at least, from the first one on; 0 if that is unknown.
+    reach: sympy.Expr = sympy.S.Zero
+    is_per_block: bool = False  #: whether that is what each block of the grid touches
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +181,14 @@ def kernel_note(
     code = code.replace(str(compat.Placeholder.DESCRIPTIVE_NAME), name)
     code = code.replace("#pragma CMT", "//")
     produced = frozenset(buffer for node in nodes for buffer in node.get_buffer_names())
-    params: tuple[BufferNote | SizeNote, ...] = (*buffers_of(args, produced), *_sizes(args))
+    reach = reach_of(nodes)
+    params: tuple[BufferNote | SizeNote, ...] = (*buffers_of(args, produced, reach), *_sizes(args))
     return KernelNote(name, code.strip() + "\n", params, nodes_of(nodes))
 
 
-def buffers_of(args: compat.KernelArgs, produced: frozenset[str]) -> Iterator[BufferNote]:
+def buffers_of(
+    args: compat.KernelArgs, produced: frozenset[str], reach: Mapping[str, sympy.Expr]
+) -> Iterator[BufferNote]:
     """Yield the pointers in the order of ``KernelArgs.cpp_argdefs``.
 
     The access is the narrowest one that is certain. A fused kernel need not read what it computes
@@ -196,20 +203,22 @@ def buffers_of(args: compat.KernelArgs, produced: frozenset[str]) -> Iterator[Bu
             continue
         seen.add(id(inplaced))
         access = Access.WRITE if inplaced.other_names[0] in produced else Access.READ_WRITE
-        yield _note(inplaced.inner_name, inplaced.other_names[-1], access)
+        ends = (reach.get(name, sympy.S.Zero) for name in inplaced.other_names)
+        yield _note(inplaced.inner_name, inplaced.other_names[-1], access, sympy.Max(*ends))
     for outer, inner in args.input_buffers.items():
         if outer not in args.inplace_buffers:
-            yield _note(inner, outer, Access.READ)
+            yield _note(inner, outer, Access.READ, reach.get(outer, sympy.S.Zero))
     mutated = frozenset(V.graph.scheduler.mutation_real_name.values())
     for outer, maybe in args.output_buffers.items():
         if outer in args.inplace_buffers or args._buffer_is_marked_removed(maybe):
             continue
         partial = outer in mutated and outer not in produced
-        yield _note(str(maybe), outer, Access.READ_WRITE if partial else Access.WRITE)
+        access = Access.READ_WRITE if partial else Access.WRITE
+        yield _note(str(maybe), outer, access, reach.get(outer, sympy.S.Zero))
 
 
-def _note(param: str, buffer: str, access: Access) -> BufferNote:
-    return BufferNote(param, buffer, V.graph.get_dtype(buffer), access)
+def _note(param: str, buffer: str, access: Access, reach: sympy.Expr) -> BufferNote:
+    return BufferNote(param, buffer, V.graph.get_dtype(buffer), access, reach)
 
 
 def _sizes(args: compat.KernelArgs) -> Iterator[SizeNote]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.frontends.inductor import notes
 from wrapper_ir.frontends.inductor.compat import MemoryDep, Mixin, Placeholder, V, ir
+from wrapper_ir.frontends.inductor.reach import bytes_per_block, reach_of
 from wrapper_ir.lines.args import Access
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _note(name: str, src_code: str, schedule: Sequence[Any], kernel: Any) -> not
     changed = {name for output in outputs for name in output.get_mutations()}
     changed |= {real.get(name, name) for name in changed}
     buffers = {}
-    for note in notes.buffers_of(kernel.args, produced):
+    for note in notes.buffers_of(kernel.args, produced, reach_of(nodes)):
         written_elsewhere = note.buffer in kernel.args.output_buffers
         if note.access is Access.READ and note.buffer in changed and not written_elsewhere:
             # A template may write to its listed inputs, such as the sums of attention.
@@ -80,7 +81,9 @@ def _note(name: str, src_code: str, schedule: Sequence[Any], kernel: Any) -> not
         buffers[note.param] = note
     for workspace in getattr(kernel.args, "workspace_args", ()):
         param, buffer = workspace.inner_name, workspace.outer_name
-        buffers[param] = notes.BufferNote(param, buffer, workspace.dtype, Access.READ_WRITE)
+        share = bytes_per_block(kernel)
+        how: Any = (Access.READ_WRITE, share, share != 0)
+        buffers[param] = notes.BufferNote(param, buffer, workspace.dtype, *how)
     accesses = (at for node in nodes for at in node.read_writes.reads_and_writes())
     # Each is by the name of the buffer that has the memory.
     touched = tuple(at.rename(real) for at in accesses if isinstance(at, MemoryDep))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import dataclasses
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
@@ -20,7 +21,7 @@ from wrapper_ir.frontends.inductor.settings import kernel_flags
 from wrapper_ir.lines import expr as ours
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import torch
 
@@ -57,8 +58,30 @@ def convert_triton_call(scope: Scope, line: Any, note: notes.TritonNote) -> None
         if isinstance(arg, lines.BufferArg) and pinned.signature[param.name].endswith(":16"):
             scope.shared.aligned[scope.draft.owner(arg.buffer)] = GPU_ALIGN_BYTES
     grid = _grid(scope, note, pinned, by_name)
-    call = lines.KernelCall(kernel=name, args=tuple(args), device=to_device(line.device), grid=grid)
+    told = (note.buffers[p.name] for p in kernel.params if isinstance(p, lines.BufferParam))
+    call = lines.KernelCall(
+        kernel=name,
+        args=tuple(args),
+        device=to_device(line.device),
+        grid=grid,
+        reach=_reach(scope, told, grid),
+    )
     scope.emit_call(call, note.nodes)
+
+
+def _reach(
+    scope: Scope, buffers: Iterable[notes.BufferNote], grid: tuple[lines.Dim, ...] = ()
+) -> tuple[lines.Dim, ...]:
+    """Return how far a kernel reaches into each buffer; nothing if it is known of none."""
+    found = [
+        (
+            lines.dim(scope.dim(each.reach) * prod(grid))
+            if each.is_per_block
+            else scope.dim(each.reach)
+        )
+        for each in buffers
+    ]
+    return tuple(found) if any(each != 0 for each in found) else ()
 
 
 def launch_arguments(line: Any) -> list[Any]:
@@ -327,7 +350,9 @@ def convert_kernel_call(scope: Scope, line: Any, note: notes.CallNote | None) ->
         return
     name, device = _cpp_definition(scope, note), to_device(line.device)
     args = tuple(_cpp_argument(scope, param) for param in note.params)
-    scope.emit_call(lines.KernelCall(kernel=name, args=args, device=device), note.nodes)
+    reach = _reach(scope, (each for each in note.params if isinstance(each, notes.BufferNote)))
+    call = lines.KernelCall(kernel=name, args=args, device=device, reach=reach)
+    scope.emit_call(call, note.nodes)
 
 
 def _cpp_argument(scope: Scope, param: notes.BufferNote | notes.SizeNote) -> lines.Arg:

@@ -9,6 +9,7 @@ import torch
 
 from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.compat import ValueRanges, ir
+from wrapper_ir.frontends.inductor.reach import FROM_MEMORY
 from wrapper_ir.frontends.inductor.small_sizes import Index
 
 if TYPE_CHECKING:
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 # Inductor's loop bodies. Offset 0 of a padded window lies before the image, and row ``ids - 100``
 # of a part of an embedding before its first row. There, a kernel's own check would end this
 # process's use of the GPU, and without a check it would write to other buffers.
-
-#: Kinds of symbols in index expressions that stand for values read from memory.
-FROM_MEMORY: Final = (compat.SymT.TMP, compat.SymT.INDIRECT)
 
 #: How many results a kind of reduction has, if not one.
 _RESULTS: Final = {"welford_reduce": 3, "welford_combine": 3, "online_softmax_reduce": 2}
