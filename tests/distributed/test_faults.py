@@ -8,6 +8,7 @@ import pytest
 import torch.distributed as dist
 
 from tests import warm
+from wrapper_ir.frontends.inductor import meeting
 
 pytestmark = pytest.mark.skipif(
     not (dist.is_available() and dist.is_gloo_available()), reason="this torch has no gloo"
@@ -24,6 +25,16 @@ def heard(folder: Path, *cases: str, cache: Path) -> dict[tuple[str, str], str]:
     found = {(case, rank): what for rank, case, what in rows}
     assert found, done.stderr[-4000:]
     return found
+
+
+def test_ranks_that_are_started_again_do_not_read_what_others_have_published(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = dist.HashStore()
+    meeting._of_this_start(store).set("wrapper_ir/0/1/0/end", "it stopped")
+    assert meeting._of_this_start(store).check(["wrapper_ir/0/1/0/end"])
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    assert not meeting._of_this_start(store).check(["wrapper_ir/0/1/0/end"])
 
 
 def test_every_rank_hears_what_differs(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ needs_cmake = pytest.mark.skipif(
 )
 
 
-def compile_program(folder: Path, source: Path = SOURCES / "main.cpp") -> Path:
-    """Compile the program, or another of one file, into a folder."""
+def compile_program(folder: Path, source: Path = SOURCES / "main.cpp", *flags: str) -> Path:
+    """Compile the program, or another of one file and with more flags, into a folder."""
     target = folder / "deploy"
     includes = (TORCH / "include", TORCH / "include" / "torch" / "csrc" / "api" / "include")
     lib = TORCH / "lib"
@@ -29,6 +29,7 @@ def compile_program(folder: Path, source: Path = SOURCES / "main.cpp") -> Path:
             "-O0",
             f"-D_GLIBCXX_USE_CXX11_ABI={torch.compiled_with_cxx11_abi():d}",
         ),
+        *flags,
         *(f"-I{path}" for path in includes),
         *(str(source), "-o", str(target)),
         *(f"-L{lib}", f"-Wl,-rpath,{lib}", "-ltorch", "-ltorch_cpu", "-lc10", "-ldl"),

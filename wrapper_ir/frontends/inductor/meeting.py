@@ -8,6 +8,7 @@ comparison goes through the store of the default process group, in which no coll
 from __future__ import annotations
 
 import base64
+import os
 import threading
 import warnings
 import weakref
@@ -122,8 +123,17 @@ def _meeting() -> Meeting | None:
     if not _last or _last[0][0]() is not world:
         from wrapper_ir.verify.ranks.meeting import Meeting
 
-        store: Any = compat.default_store()
+        store = _of_this_start(compat.default_store())
         blocking: Any = "wait" if backend == "gloo" else "start"
         meeting = Meeting(dist.get_rank(world), store, {}, seconds=0, blocking=blocking)
         _last[:] = [(weakref.ref(world), meeting)]
     return _last[0][1]
+
+
+def _of_this_start(store: Any) -> Any:
+    """Return the part of a store that ranks share which were started at the same time.
+
+    Torchrun keeps its store when it starts ranks again: it still has what the first ones published.
+    """
+    groups: Any = dist
+    return groups.PrefixStore(f"start{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)

@@ -1,0 +1,1 @@
+#include <gloo/names.h>
