@@ -146,6 +146,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+@pytest.hookimpl(trylast=True)  # below what syrupy says of the same snapshots
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:  # noqa: ANN401
     """Say what was written, and what waits for a review."""
     for line in config.stash.get(_SAID, []):
