@@ -173,11 +173,13 @@ def test_nothing_comes_before_the_difference_or_after_it(
     )
     assert first
     assert before.splitlines()[-1 - ("-n1" in options)].strip("_") == " test_it "
-    *_, at, hidden = re.split("\n[-=]{3}", rest)[0].splitlines()
-    assert re.fullmatch(rf"{place}:\d+: in test_it", at), rest
-    assert re.fullmatch(r"\d+ lines of captured output: pytest -vv shows them", hidden)
-    said = "1 snapshot failed.\n1 snapshot waits for a decision:  wrapper-ir review\n"
-    assert said in rest
+    lines = rest.splitlines()
+    end = lines.index("3 lines of captured output: pytest -vv shows them")
+    assert re.fullmatch(rf"{place}:\d+: in test_it", lines[end - 1]), rest
+    # Whether syrupy adds a report of its own depends on where it runs.
+    waits = "1 snapshot waits for a decision:  wrapper-ir review"
+    assert lines[end + 1] == waits or lines[end + 1].startswith("---"), rest
+    assert waits in lines
     everything = warm.run(warm.PYTEST, *command, "-vvv", cwd=tmp_path, **paths)
     assert "a trace" in everything.stdout
 
