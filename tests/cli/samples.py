@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+#: a = relu(x) by a library op.
+SMALL = """\
+wir 2
+program @small inference logical
+
+input %x : f32[4] @cpu
+
+extern aten::relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
+
+  %a = allocate : f32[4] @cpu
+  aten::relu.out(%x, out=out %a)
+return %a
+"""
+
 #: y = relu(x) by a kernel of ours, z = y @ w by a library op.
 PROGRAM = """\
 wir 2

@@ -8,23 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cli.samples import SMALL
 from wrapper_ir.diffing import ProgramDiff, SourceDiff
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Invoke
-
-SMALL = """\
-wir 2
-program @small inference logical
-
-input %x : f32[4] @cpu
-
-extern aten::relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
-
-  %a = allocate : f32[4] @cpu
-  aten::relu.out(%x, out=out %a)
-return %a
-"""
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,8 @@ from torch import Tensor
 
 import wrapper_ir as wir
 from tests.pages import ROOT
-from wrapper_ir.interpreter import RaceError, run_interleaved
+from wrapper_ir.errors import OptionValueError
+from wrapper_ir.interpreter import InterleavingError, RaceError, run_interleaved
 from wrapper_ir.lines import BufferInput, RecordEvent, Synchronize, WaitEvent
 
 if TYPE_CHECKING:
@@ -181,3 +182,32 @@ def test_the_host_reads_what_has_been_copied_to_it() -> None:
     assert torch.equal(found, INPUT.relu())
     with pytest.raises(RaceError, match="%host: the read at"):
         run(*(line.replace("{flag}", ", true") for line in copied), end="%y")
+
+
+DRAWN = """
+wir 2
+program @drawn inference logical
+input %x : f32[64] @cuda:0
+extern aten::bernoulli.p(Tensor self, float p) -> Tensor
+extern aten::div.Tensor(Tensor self, Tensor other) -> Tensor
+extern aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+  %b = aten::bernoulli.p(%x, {p}) @cuda:0 : f32[64] @cuda:0
+  %z = aten::sub.Tensor(%x, %x) @cuda:0 : f32[64] @cuda:0
+  %y = aten::div.Tensor(%z, %b) @cuda:0 : f32[64] @cuda:0
+return %y
+"""
+
+
+def test_results_that_depend_on_the_order_are_told_to_the_bit() -> None:
+    """Zero by zero is NaN, zero by one is none: where which is drawn, orders differ."""
+    program, x = wir.parse(DRAWN.replace("{p}", "0.5")), torch.ones(64)
+    with pytest.raises(InterleavingError, match="result 0 is another one in order 1"):
+        run_interleaved(program, x)
+    (always,) = run_interleaved(wir.parse(DRAWN.replace("{p}", "0.0")), x)
+    assert always.isnan().all()
+
+
+def test_at_least_one_order_is_run() -> None:
+    program = wir.parse(DRAWN.replace("{p}", "0.0"))
+    with pytest.raises(OptionValueError, match="interleavings"):
+        run_interleaved(program, torch.ones(64), interleavings=0)

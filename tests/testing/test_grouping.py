@@ -6,24 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import wrapper_ir as wir
+from tests.testing.samples import TEXT
 from wrapper_ir.testing.grouping import grouped
 from wrapper_ir.testing.pending import Pending
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-TEXT = """
-wir 2
-program @p inference planned
-input %x : f32[{size}] @cpu
-kernel @k(in_ptr0: in f32, out_ptr0: out f32) cpp
-  | extern "C" void kernel(const float* in_ptr0, float* out_ptr0) { {op}(tmp{size}, 0.5); }
-  |
-extern aten::neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
-  %a = allocate : f32[{size}] @cpu
-{calls}
-return %a
-"""
 
 
 def make(size: int, op: str, more: str = "") -> str:

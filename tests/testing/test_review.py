@@ -15,21 +15,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests import warm
+from tests.testing.samples import TEXT
 from wrapper_ir.cli import main
 from wrapper_ir.testing.pending import PendingError, accept, pending_in
-
-TEXT = """
-wir 2
-program @p inference planned
-input %x : f32[{size}] @cpu
-kernel @k(in_ptr0: in f32, out_ptr0: out f32) cpp
-  | extern "C" void kernel(const float* in_ptr0, float* out_ptr0) { {op}(tmp{size}, 0.5); }
-  |
-extern aten::neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
-  %a = allocate : f32[{size}] @cpu
-{calls}
-return %a
-"""
 
 TEST = f'''
 import pytest

@@ -54,7 +54,6 @@ _TURNS: Final = 40
 #: once, some time later, or not before somebody has to wait for it.
 _HASTE: Final = (2.0, 0.2, 1e-6)
 
-
 _WAIT_FIRST: Final = "call _c10d_functional::wait_tensor on it first"
 
 

@@ -13,7 +13,7 @@ from typing_extensions import override
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.borders import stored_inputs
 from wrapper_ir.analysis.schemas import refuse_differences
-from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.interpreter import calls
 from wrapper_ir.interpreter import memory as mem
 from wrapper_ir.interpreter.frame import KINDS, Buffer, Frame, Number, on_host
@@ -23,6 +23,7 @@ from wrapper_ir.lines.fields import as_program
 from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime._private import no_autocast, registered_op
 from wrapper_ir.runtime.checks import check_form, check_number
+from wrapper_ir.runtime.probes import difference
 from wrapper_ir.verify import verify as verify_program
 
 if TYPE_CHECKING:
@@ -345,11 +346,16 @@ def run_interleaved(
         Its results in the last order.
 
     Raises:
+        OptionValueError: ``interleavings`` is less than 1.
         RaceError: Two lines work on the same memory in an order that nothing fixes.
         InterleavingError: The results of two orders differ.
         WrapperIRError: As :func:`interpret` raises it.
     """
     as_program(program, "wir.interpreter.run_interleaved")
+    if interleavings < 1:
+        raise OptionValueError(
+            option="interleavings", value=interleavings, expected="a number of orders, at least 1"
+        )
     token = on_host.set(True)
     try:
         check_runnable(program, inputs, verify=verify)
@@ -379,10 +385,13 @@ class InterleavingError(WrapperIRError):
 
 
 def _compare(first: Sequence[Any], found: Sequence[Any], seed: int, number: int) -> None:
+    """Compare results to the bit; NaN equals NaN, and nothing else."""
     for position, (one, other) in enumerate(zip(first, found, strict=True)):
-        is_tensor = isinstance(one, Tensor)
-        same = torch.equal(one.nan_to_num(), other.nan_to_num()) if is_tensor else one == other
-        if not same:
+        if isinstance(one, Tensor):
+            differs = bool(difference(other, one, (0.0, 0.0)))
+        else:
+            differs = one != other and not (one != one and other != other)
+        if differs:
             raise InterleavingError(position=position, seed=seed, number=number)
 
 

@@ -68,8 +68,7 @@ def capture(  # noqa: PLR0913 - what to capture, and how
             otherwise. Numbers become inputs; strings are fixed in the program and are not inputs.
             An exported program has its own examples, and accepts others of the same kind.
         kwargs: Example keyword arguments.
-        dynamic_shapes: The symbolic dimensions, as for ``torch.export.export``. An exported program
-            already has its own.
+        dynamic_shapes: As for ``torch.export.export``. An exported program already has its own.
         isa: The instruction set of the kernels: ``native``, the best of this processor, or a level
             such as ``x86-64-v3``, so that they can be built for any processor of that level.
         freeze: Whether to freeze parameters: what depends on them alone is computed now, and

@@ -190,7 +190,8 @@ def _unlike_graph(program: Program, module: Any, wanted: str) -> tuple[Diagnosti
 
     Most graphs write nothing, so that the order of their lines cannot be wrong.
     """
-    if wanted == "off" and not any(map(list, map(written_by, module.graph.nodes))):
+    writes = any(True for node in module.graph.nodes for _ in written_by(node))
+    if wanted == "off" and not writes:
         return ()
     from wrapper_ir.debugging.validation import validate  # noqa: PLC0415 - seldom wanted
 
