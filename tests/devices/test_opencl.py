@@ -122,4 +122,4 @@ def test_it_is_small() -> None:
     files = [file for file in files if file.parent.name not in ("kernels", "tests")]
     found = {file.name: code_lines(file) for file in files}
     assert {"__init__.py", "launcher.py", "memory.py", "queues.py"} <= found.keys()
-    assert sum(found.values()) <= 152
+    assert sum(found.values()) <= 153
