@@ -20,9 +20,10 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from wrapper_ir.frontends.inductor import compat
-from wrapper_ir.frontends.inductor.contract import contract_of
+from wrapper_ir.frontends.inductor.contract import contract_of, memory_of
 from wrapper_ir.frontends.inductor.errors import (
     ContractError,
     ContractWarning,
@@ -135,14 +136,52 @@ def keeping_storages(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> 
     It puts what was copied in the place of the copy, which may begin elsewhere in its storage, and
     have other strides. Who counts from the beginning of the storage then finds other elements. So
     the pass does not run where such a node is a view of a copy.
+
+    The pass that leaves out arithmetic takes ``neutral``, the nodes of zeros and those of ones. It
+    makes results share memory, which get a copy here, and gives what stays the fake value of what
+    was left out, so that its views seem to have other memory.
     """
 
     @wraps(stock)
-    def remove(graph: Any, *args: Any) -> Any:
-        nodes = getattr(graph, "graph", graph)
-        return None if is_ours() and _counts_from_copy(nodes) else stock(graph, *args)
+    def remove(graph: Any, *neutral: Any) -> Any:
+        nodes: torch.fx.Graph = getattr(graph, "graph", graph)
+        if not is_ours():
+            return stock(graph, *neutral)
+        if _counts_from_copy(nodes):
+            return None
+        if neutral:
+            _copy_sums(nodes, {0, 1}.union(*neutral))
+        values = {node: node.meta.get("val") for node in nodes.nodes if neutral}
+        done = stock(graph, *neutral)
+        for node in values.keys() & {*nodes.nodes} if neutral else ():
+            if _is_alike(values[node], node.meta.get("val")):
+                node.meta["val"] = values[node]
+        return done
 
     return remove
+
+
+def _copy_sums(graph: torch.fx.Graph, neutral: set[Any]) -> None:
+    """Copy results that may be what a zero was added to, if the caller has that as well."""
+    (output,) = graph.find_nodes(op="output")
+    results = {memory_of(each) for each in tree_leaves(output.args)} - {None}
+    given = {memory_of(each) for each in graph.find_nodes(op="placeholder")} - {None} | results
+    for packet in _ARITHMETIC:
+        for node in graph.find_nodes(op="call_function", target=packet.Tensor):
+            others = [each for each in node.args[:2] if each not in neutral]
+            is_same = len(others) < 2 and any(memory_of(each) in given for each in others)
+            if is_same and memory_of(node) in results:
+                with graph.inserting_after(node):
+                    copied = graph.call_function(torch.ops.aten.clone.default, (node,))
+                copied.meta = {**node.meta, "val": node.meta["val"].clone()}
+                node.replace_all_uses_with(copied, lambda user, own=copied: user is not own)
+
+
+def _is_alike(one: object, other: object) -> bool:
+    """Return whether two fake values differ in nothing but their memory."""
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return False
+    return one.stride() == other.stride()
 
 
 def _counts_from_copy(graph: torch.fx.Graph) -> bool:
