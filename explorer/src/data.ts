@@ -12,6 +12,7 @@ export interface Buffers {
 }
 export interface SourceFile { name: string; whole: boolean; numbers: number[]; rows: string[] }
 export interface Target { name: string; text: Text; refused: string }
+export interface Graph { title: string; rows: string[]; lines: number[][]; frames: number[] }
 export interface Kernel { name: string; language: string; line: number; rows: string[] }
 export interface Panel {
   title: string; region: string; bytes: number; lower_bound: number; length: number;
@@ -44,6 +45,7 @@ export interface View {
   frames: { file: number[]; line: number[]; function: string[] };
   nodes: { name: string[]; op: string[]; text: string[] };
   files: SourceFile[]; orders: Order[]; findings: Finding[]; recorded: Record<string, Record<string, unknown>[]>;
+  graphs: Graph[]; language: "wir" | "python"; facts: Record<string, string>;
 }
 export interface Main { version: number; made_by: string; programs: View[]; changes: Diff | null }
 interface Later { targets: Target[]; kernels: Kernel[]; plans: Plan[] }
@@ -94,6 +96,9 @@ export class Program {
     this.position = new Map(this.body.map((line, n) => [line, n]));
   }
 
+  /** What stands before the name of a buffer; variables of Python have no sign. */
+  get sign(): string { return this.view.language === "wir" ? "%" : ""; }
+
   get<K extends keyof Later>(name: K): Promise<Later[K]> {
     let found = this.later.get(name);
     if (!found) this.later.set(name, (found = part(`${name}-${this.side}`)));
@@ -142,9 +147,17 @@ export class Program {
     return (own.length ? own : outer).sort((a, b) => a - b);
   }
 
+  /** The rows of `frames` at a place. */
+  framesAt(file: number, line: number): number[] {
+    const { frames } = this.view;
+    return frames.file.flatMap((each, row) => (each === file && frames.line[row] === line ? [row] : []));
+  }
+
+  /** The first row of a line; where torch wrote comments above it, the first that is none. */
   textOf(line: number): string {
-    const row = this.textRows[line]?.[0];
-    return row === undefined ? "" : this.view.text.rows[row].trim();
+    const { text, language } = this.view;
+    const rows = (this.textRows[line] ?? []).map((row) => text.rows[row].trim());
+    return (language === "python" ? rows.find((row) => !row.startsWith("#")) : rows[0]) ?? "";
   }
 
   /** Where a line comes from in the model: `file.py:12`. */
@@ -159,6 +172,7 @@ export const fileName = (path: string) => (path ?? "?").replace(/^.*[\\/]/, "");
 
 /** 1536 as 1.5 KiB. */
 export function human(bytes: number): string {
+  if (bytes < 0) return "–";
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;
   while (Math.abs(bytes) >= 1024 && unit < 4) { bytes /= 1024; unit++; }

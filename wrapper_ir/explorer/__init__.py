@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.diffing import diff
 from wrapper_ir.emitters import emitter_class, emitter_names
 from wrapper_ir.errors import OptionError
+from wrapper_ir.explorer.compiled import explore_trace
 from wrapper_ir.explorer.document import VERSION, Document
 from wrapper_ir.explorer.findings import RecordError, add_difference, add_run, add_validation
+from wrapper_ir.explorer.logs import TraceError
 from wrapper_ir.explorer.memory import plan_of
 from wrapper_ir.explorer.page import PAGE, Page
 from wrapper_ir.explorer.programs import view_of
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
     from wrapper_ir.explorer.findings import Difference, Validated
     from wrapper_ir.lines import Program
 
-__all__ = ["PAGE", "VERSION", "Document", "Page", "RecordError", "add_difference", "explore"]
-__all__ += ["memory_snapshot", "perfetto"]
+__all__ = ["PAGE", "VERSION", "Document", "Page", "RecordError", "TraceError", "add_difference"]
+__all__ += ["explore", "explore_trace", "memory_snapshot", "perfetto"]
 
 #: The plans that are shown side by side: strategy and lifetime of arenas.
 _PLANS: Final = {**{name: (name, "call") for name in STRATEGIES}, "pool, kept": ("pool", "kept")}

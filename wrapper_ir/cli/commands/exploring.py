@@ -25,6 +25,7 @@ _SNAPSHOT: Final = Kind("a snapshot of memory", begins_with(b"segments"))
 wrapper-ir explore program.wir -o page.html
 wrapper-ir explore before.wir after.wir -o changes.html
 wrapper-ir explore program.wir -o page.html --target python --stats wrapper_ir_debug/stats.jsonl
+wrapper-ir explore trace_dir -o page.html
 wrapper-ir explore program.wir --json | jq '.programs[0].plans[] | .strategy, .peak_bytes'
 wrapper-ir explore program.wir --perfetto trace.json --memory-viz memory.pickle
 """)
@@ -68,22 +69,25 @@ def explore(  # noqa: PLR0913 - one parameter per option
     It ties together the model's source, its graph, the lines, the texts of emitters, kernels,
     memory and streams: what is chosen in one is marked in all others. --json prints everything that
     the page shows.
+
+    In place of a program, a directory can be named that TORCH_TRACE has filled, with stock torch,
+    too: the page then shows the model's source, graphs, Inductor's code and kernels.
     """
-    from wrapper_ir.explorer import PAGE, memory_snapshot
+    from wrapper_ir.explorer import PAGE, explore_trace, memory_snapshot
     from wrapper_ir.explorer import explore as explored
     from wrapper_ir.explorer import perfetto as trace_of
 
-    if not (output or as_json or perfetto or memory_viz):
-        raise click.UsageError("nothing to do: give -o, --json, --perfetto or --memory-viz")
     if file == other == io.STREAM:
         raise click.UsageError("standard input holds one program, not two")
-    if [output, perfetto, memory_viz].count(io.STREAM) + as_json > 1:
-        raise click.UsageError("standard output takes one of them")
-    kinds = {output: PAGE, perfetto: _TRACE, memory_viz: _SNAPSHOT}
-    for path, kind in kinds.items():
-        io.check_output(path, kind)
-    programs = [io.read_program(each) for each in (file, other) if each is not None]
-    page = explored(*programs, targets=targets or None, run=stats, sources=not no_sources)
+    kinds = [(output, PAGE), (perfetto, _TRACE), (memory_viz, _SNAPSHOT)]
+    _check_outputs(kinds, as_json=as_json)
+    if Path(file).is_dir():
+        if other or targets or stats or difference or perfetto or memory_viz:
+            raise click.UsageError("logs are shown alone, with -o, --json and --no-sources")
+        page = explore_trace(file, sources=not no_sources)
+    else:
+        programs = [io.read_program(each) for each in (file, other) if each is not None]
+        page = explored(*programs, targets=targets or None, run=stats, sources=not no_sources)
     if difference is not None:
         _add_difference(page, difference)
     if output is not None:
@@ -95,6 +99,16 @@ def explore(  # noqa: PLR0913 - one parameter per option
         _write_snapshot(memory_viz, memory_snapshot(page.document.programs[-1]))
     if as_json:
         click.echo(page.to_json(), nl=False)
+
+
+def _check_outputs(kinds: list[tuple[str | None, Kind]], *, as_json: bool) -> None:
+    paths = [path for path, _ in kinds]
+    if not (any(paths) or as_json):
+        raise click.UsageError("nothing to do: give -o, --json, --perfetto or --memory-viz")
+    if paths.count(io.STREAM) + as_json > 1:
+        raise click.UsageError("standard output takes one of them")
+    for path, kind in kinds:
+        io.check_output(path, kind)
 
 
 def _add_difference(page: Page, file: str) -> None:
