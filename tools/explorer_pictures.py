@@ -56,6 +56,17 @@ def _peak(page: Any) -> None:
     page.locator("table.held button").first.click()
 
 
+def _recorded(program: wir.Program) -> Any:
+    from decoder import make
+
+    _, (tokens,) = make(layers=2)
+    return wir.explore(program, found=[wir.debugging.record_run(program, [tokens])])
+
+
+def _slowest(page: Any) -> None:
+    page.locator("table[aria-label=Times] button").first.click()
+
+
 _TRAINING: Final = """
 import torch
 from decoder import make
@@ -92,6 +103,7 @@ def main() -> None:
     pictures: dict[str, tuple[Any, Callable[[Any], None], str]] = {
         "explorer-source.png": (wir.explore(forward), _from_source, "light"),
         "explorer-peak.png": (wir.explore(whole), _peak, "light"),
+        "explorer-run.png": (_recorded(whole), _slowest, "light"),
         "explorer-trace.png": (traced, _kernel, "light"),
         "explorer-changes.png": (wir.explore(whole, edited), _changes, "dark"),
     }

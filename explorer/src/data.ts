@@ -25,6 +25,7 @@ export interface Plan {
   panels: Panel[]; held: number[];
 }
 export interface Order { kind: string; start: number; end: number }
+export interface Time { seconds: number; least: number; visits: number; read_bytes: number; written_bytes: number }
 export interface Finding { kind: string; line: number; text: string; buffer: number }
 export interface Field { name: string; before: string; after: string }
 export interface Change {
@@ -45,7 +46,7 @@ export interface View {
   frames: { file: number[]; line: number[]; function: string[] };
   nodes: { name: string[]; op: string[]; text: string[] };
   files: SourceFile[]; orders: Order[]; findings: Finding[]; recorded: Record<string, Record<string, unknown>[]>;
-  graphs: Graph[]; language: "wir" | "python"; facts: Record<string, string>;
+  times: Record<string, Time>; graphs: Graph[]; language: "wir" | "python"; facts: Record<string, string>;
 }
 export interface Main { version: number; made_by: string; programs: View[]; changes: Diff | null }
 interface Later { targets: Target[]; kernels: Kernel[]; plans: Plan[] }
@@ -84,6 +85,7 @@ export class Program {
   readonly position: Map<number, number>;
   private touched?: number[][];
   private byNode?: number[][];
+  private timedLines?: { line: number; time: Time }[];
 
   constructor(readonly view: View, readonly side: number) {
     const { lines, text, buffers, origins } = view;
@@ -123,6 +125,25 @@ export class Program {
   names(buffer: number): number[] {
     const { storage } = this.view.buffers;
     return storage.flatMap((owner, n) => (owner === storage[buffer] ? [n] : []));
+  }
+
+  /** The lines of a recorded run that were timed, the slowest first. */
+  get timed(): { line: number; time: Time }[] {
+    return this.timedLines ??= Object.entries(this.view.times).map(([line, time]) => ({ line: Number(line), time }))
+      .sort((a, b) => b.time.seconds - a.time.seconds);
+  }
+
+  /** The seconds of all calls. */
+  get total(): number { return this.timed.reduce((sum, { time }) => sum + time.seconds, 0); }
+
+  /** The seconds of lines; undefined if none of them was timed. */
+  secondsOf(lines: Iterable<number>): number | undefined {
+    let found: number | undefined;
+    for (const line of lines) {
+      const time = this.view.times[line];
+      if (time) found = (found ?? 0) + time.seconds;
+    }
+    return found;
   }
 
   linesOfNode(node: number): number[] {
@@ -177,6 +198,12 @@ export function human(bytes: number): string {
   let unit = 0;
   while (Math.abs(bytes) >= 1024 && unit < 4) { bytes /= 1024; unit++; }
   return `${unit && bytes < 100 ? bytes.toFixed(bytes < 10 ? 2 : 1) : Math.round(bytes)} ${units[unit]}`;
+}
+
+/** 0.0000123 as 12.3 µs. */
+export function duration(seconds: number): string {
+  const [unit, scale] = seconds < 1e-3 ? ["µs", 1e6] as const : seconds < 1 ? ["ms", 1e3] as const : ["s", 1] as const;
+  return `${(seconds * scale).toPrecision(3).replace(/e\+?(\d+)$/, "e$1")} ${unit}`;
 }
 
 export const grouped = (n: number) => n.toLocaleString("en-US");

@@ -1,6 +1,6 @@
 // What is known of the line or the buffer that is chosen; without one, of the program.
 
-import { Change, Field, fileName, grouped, human, Program } from "./data";
+import { Change, duration, Field, fileName, grouped, human, Program } from "./data";
 import { Coloured, Empty } from "./panes";
 import { Changes, changes, choice, chooseBuffer, chooseLines, program, show, side, turn } from "./state";
 
@@ -60,6 +60,33 @@ function Recorded({ line }: { line: number }) {
     <tbody>{rows.map((row) => <tr>{keys.map((key) => <td class="code">{shown(row[key])}</td>)}</tr>)}</tbody></table></>;
 }
 
+const rate = (bytes: number, seconds: number) => (seconds > 0 ? `${(bytes / seconds / 1e9).toPrecision(3)} GB/s` : "");
+
+function Took({ line }: { line: number }) {
+  const p = program.value, time = p.view.times[line];
+  if (!time) return null;
+  return <p class="time">{duration(time.seconds)}, {(100 * time.seconds / Math.max(p.total, 1e-12)).toFixed(1)} % of all calls
+    <span class="quiet"> (least {duration(time.least)}{time.visits > 1 && `, ${grouped(time.visits)} visits`}).
+      Reads {human(time.read_bytes)}, writes {human(time.written_bytes)}: {rate(time.read_bytes + time.written_bytes, time.seconds)}</span></p>;
+}
+
+/** A recorded run: its calls, the slowest first. */
+export function RunPane() {
+  const p = program.value, { value } = choice, { lines } = p.view;
+  return <div class="details">
+    <p class="quiet">{p.view.facts.recorded && `${p.view.facts.recorded}; `}the calls alone {duration(p.total)}. Times are medians, with a probe before and after each call.</p>
+    <table aria-label="Times"><thead><tr><th>line</th><th class="n">time</th><th class="n">share</th><th class="meter"></th><th>call</th><th class="n">read</th><th class="n">written</th><th class="n">rate</th><th>model</th></tr></thead>
+      <tbody>{p.timed.slice(0, 500).map(({ line, time }) => {
+        const share = 100 * time.seconds / Math.max(p.total, 1e-12);
+        return <tr class={value.first === line ? "marked" : ""}>
+          <td><LineLink n={line} /></td><td class="n">{duration(time.seconds)}</td><td class="n">{share.toFixed(1)} %</td>
+          <td class="meter"><span style={{ width: `${share}%` }} /></td><td class="code">{lines.callee[line]}</td>
+          <td class="n">{human(time.read_bytes)}</td><td class="n">{human(time.written_bytes)}</td>
+          <td class="n quiet">{rate(time.read_bytes + time.written_bytes, time.seconds)}</td><td class="quiet">{p.placeOf(line)}</td></tr>;
+      })}</tbody></table>
+    {p.timed.length > 500 && <p class="quiet">and {grouped(p.timed.length - 500)} more</p>}</div>;
+}
+
 function LineDetails({ line }: { line: number }) {
   const p = program.value, { lines, streams, findings } = p.view;
   const change = changes.value?.byPath[side.value].get(lines.path[line]);
@@ -68,6 +95,7 @@ function LineDetails({ line }: { line: number }) {
   return <>
     <h2><span class="path">{lines.path[line]}</span> <code><Coloured row={p.textOf(line)} language={p.view.language} /></code></h2>
     {findings.filter((each) => each.line === line).map((each) => <p class="finding">{each.text}</p>)}
+    <Took line={line} />
     {change && <div class={`change ${change.kind}`}><strong>{change.kind}</strong>
       {change.text_before && change.kind !== "added" && <div class="code"><span class="quiet">{change.before}</span> <Coloured row={change.text_before} language="wir" /></div>}
       <Fields fields={change.fields} /></div>}

@@ -4,7 +4,7 @@ import { render } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import Split from "split.js";
 import { grouped, human, Main, part, Program } from "./data";
-import { ChangesPane, DetailsPane, FindingsPane } from "./details";
+import { ChangesPane, DetailsPane, FindingsPane, RunPane } from "./details";
 import { MemoryPane } from "./memory";
 import { Empty, GraphPane, GraphTextPane, KernelsPane, LinesPane, SourcePane, TargetPane, useLater } from "./panes";
 import { Search } from "./search";
@@ -80,6 +80,7 @@ function Below({ theme }: { theme: string }) {
     { name: "details", words: "Details" },
     ...(p.view.stage ? [{ name: "memory", words: "Memory" }, { name: "timeline", words: "Timeline" }] : []),
     ...(found ? [{ name: "changes", words: "Changes", count: found.all.length + found.diff.kernels.length + found.diff.items.length }] : []),
+    ...(p.timed.length ? [{ name: "run", words: "Run", count: p.timed.length }] : []),
     ...(p.view.findings.length ? [{ name: "findings", words: "Findings", count: p.view.findings.length }] : []),
   ];
   return (
@@ -90,7 +91,7 @@ function Below({ theme }: { theme: string }) {
       <Panel where="below">
         {(tab === "memory" || tab === "timeline") && p.view.stage ? <Plans kind={tab} theme={theme} />
           : tab === "changes" && found ? <ChangesPane found={found} />
-          : tab === "findings" ? <FindingsPane /> : <DetailsPane />}
+          : tab === "run" ? <RunPane /> : tab === "findings" ? <FindingsPane /> : <DetailsPane />}
       </Panel>
     </section>
   );
@@ -104,7 +105,7 @@ function Plans({ kind, theme }: { kind: string; theme: string }) {
 
 const KEYS = [
   ["/", "search"], ["j, k", "next, previous line"], ["↑ ↓ Page Home End", "move in the pane with the focus"],
-  ["Backspace", "back to what was chosen before"], ["1 … 5", "details, memory, timeline, changes, findings"],
+  ["Backspace", "back to what was chosen before"], ["1 … 6", "details, memory, timeline, changes, run, findings"],
   ["m", "the lower pane larger or smaller"], ["s", "source or graph"], ["b", "before or after; the next graph of a log"],
   ["t", "light or dark"], ["Esc", "choose nothing"], ["?", "this list"],
 ];
@@ -154,7 +155,7 @@ function App() {
     for (const each of document.querySelectorAll(".gutter-horizontal, .gutter-vertical")) each.setAttribute("aria-hidden", "true");
   }, []);
   useEffect(() => {
-    const below = ["details", "memory", "timeline", "changes", "findings"];
+    const below = ["details", "memory", "timeline", "changes", "run", "findings"];
     const keys: Record<string, () => void> = {
       "/": () => document.getElementById("search")?.focus(), "?": () => { help.value = !help.value; },
       j: () => step(1), k: () => step(-1), t: flip, Escape: clear, Backspace: () => history.back(),
@@ -209,6 +210,7 @@ async function start() {
   side.value = found.changes ? 1 : 0;
   if (found.changes) tabs.value = { ...tabs.value, below: "changes" };
   else if (found.programs[0].findings.length) tabs.value = { ...tabs.value, below: "findings" };
+  else if (programs.value[0].timed.length) tabs.value = { ...tabs.value, below: "run" };
   const names = found.changes ? found.programs.map((each) => each.name).join(" → ") : found.programs[0].name;
   document.title = `${names} – wrapper_ir explorer`;
   const app = document.getElementById("app")!;

@@ -3,7 +3,7 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { Language, languageOf, nameOf, quoted, tokens } from "./colour";
-import { Change, fileName, Graph, Kernel, Program, SourceFile, Target } from "./data";
+import { Change, duration, fileName, Graph, Kernel, Program, SourceFile, Target } from "./data";
 import { List, longest } from "./list";
 import { changes, choice, chooseBuffer, chooseLines, jump, program, removedBefore, side, programs } from "./state";
 
@@ -103,10 +103,18 @@ export function LinesPane() {
         return <>
           <span class="gutter" title={path}>{language === "wir" ? path.replace(/^body\[(\d+)\]$/, "$1").replace(/^.*\./, "…") : each.row + 1}</span>
           <span class="badge" aria-label={kind}>{kind ? BADGES[kind] : found ? "•" : ""}</span>
+          {p.timed.length > 0 && <Took seconds={each.gone || p.textRows[each.line]?.[0] !== each.row ? undefined : p.view.times[each.line]?.seconds} />}
           <Coloured row={text(each)} language={language} inside={inside[each.row]} />
         </>;
       }} />
   );
+}
+
+/** What lines took in a recorded run, with a bar for their share of all calls. */
+function Took({ seconds }: { seconds: number | undefined }) {
+  const share = seconds === undefined ? 0 : seconds / Math.max(program.value.total, 1e-12);
+  return <span class="took" title={seconds === undefined ? undefined : `${(100 * share).toFixed(1)} % of all calls`}>
+    {seconds !== undefined && <><span class="share" style={{ width: `${Math.round(100 * share)}%` }} />{duration(seconds)}</>}</span>;
 }
 
 /** A text with the line of each of its rows. */
@@ -169,9 +177,9 @@ export function KernelsPane({ kernels }: { kernels: Kernel[] }) {
       }}
       render={(row) => {
         const { kernel, text } = made.rows[row], { name, language } = kernels[kernel];
-        const calls = made.calls[kernel].length - 1;
+        const calls = made.calls[kernel].length - 1, took = p.secondsOf(made.calls[kernel]);
         return text === null
-          ? <><span class="t-kernel">@{name}</span> <span class="quiet">{language}, {calls} call{calls === 1 ? "" : "s"}</span></>
+          ? <><span class="t-kernel">@{name}</span> <span class="quiet">{language}, {calls} call{calls === 1 ? "" : "s"}{took === undefined ? "" : `, ${duration(took)}`}</span></>
           : <Coloured row={text} language={languageOf(language)} />;
       }} />
   );
@@ -205,6 +213,14 @@ export function SourcePane({ files }: { files: SourceFile[] }) {
     }
     return { strong, weak, linked };
   }, [value, number, p]);
+  const took = useMemo(() => {
+    const found = new Map<number, number>();
+    for (const { line, time } of p.timed) {
+      const row = origins.shown[lines.origin[line]] ?? -1;
+      if (row >= 0 && frames.file[row] === number) found.set(frames.line[row], (found.get(frames.line[row]) ?? 0) + time.seconds);
+    }
+    return found;
+  }, [number, p]);
   const rowAt = (at: number) => file.whole ? at - 1 : file.numbers.indexOf(at);
   const goal = useGoal("source", () => {
     const at = own >= 0 && frames.file[own] === number ? frames.line[own] : [...marks.strong, ...marks.weak][0];
@@ -235,6 +251,7 @@ export function SourcePane({ files }: { files: SourceFile[] }) {
       }}
       render={(row) => <>
         <span class="gutter">{file.numbers[row]}</span>
+        {p.timed.length > 0 && <Took seconds={took.get(file.numbers[row])} />}
         <Coloured row={file.rows[row]} language="python" inside={inside[row]} />
       </>} />
   </>;

@@ -177,7 +177,8 @@ def test_a_log_cannot_have_other_files_shown(traced: Path, tmp_path: Path) -> No
     found = views(rewritten(traced, tmp_path / "logs", (model, str(secret))))
     for view in found:
         for file in view.files:
-            assert file.whole == (file.name == model)
+            # What a cache of Inductor's holds has the paths of the process that filled it.
+            assert file.whole == file.name.endswith("model.py")
             assert not any("BEGIN" in row for row in file.rows)
 
 

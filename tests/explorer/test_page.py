@@ -9,11 +9,13 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
 
 import wrapper_ir as wir
 from tests.explorer.samples import rewritten, sample
 from tests.pages import ROOT
-from wrapper_ir.explorer import add_difference, explore_trace
+from wrapper_ir.debugging import record_run
+from wrapper_ir.explorer import explore_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -128,10 +130,12 @@ def test_a_line_has_an_address_and_back_goes_back(
 def test_from_a_wrong_number_to_the_source_in_few_clicks(
     opened: Callable[..., Page], tmp_path: Path
 ) -> None:
-    made = wir.explore(sample(tmp_path), targets=["python"])
-    (view,) = made.document.programs
-    add_difference(view, "0004 aten::sigmoid.out", "gate", "3 of 256 elements differ")
-    page = opened(made)  # a first difference is on the first screen
+    difference = tmp_path / "bisect.json"
+    found = {"call": "0004 aten::sigmoid.out", "buffer": "gate", "difference": "3 of 256 elements"}
+    difference.write_text(json.dumps(found), encoding="utf-8")
+    page = opened(
+        wir.explore(sample(tmp_path), targets=["python"], found=[difference])
+    )  # a first difference is on the first screen
     page.locator("#below button.link").first.click()
     assert marked(page, "#left") == ["return big.sum(0) + torch.sigmoid(h)"]
     assert [text.split("(")[0] for text in marked(page, "#middle")] == ["aten::sigmoid.out"]
@@ -141,6 +145,30 @@ def test_from_a_wrong_number_to_the_source_in_few_clicks(
         "button", name="body["
     ).first.click()
     assert marked(page, "#left") == ["return big.sum(0) + torch.sigmoid(h)"]
+
+
+def test_a_recorded_run_from_the_slowest_call_to_its_source(
+    opened: Callable[..., Page], tmp_path: Path
+) -> None:
+    program = wir.plan_memory(sample(tmp_path)).replace(data={"w": torch.randn(64, 16)})
+    run = record_run(program, [torch.randn(16, 64)], runs=3)
+    slowest = max(run.calls, key=lambda call: call.seconds).call.partition(" ")[2]
+    page = opened(wir.explore(program, targets=["python"], found=[run]))
+    times = page.get_by_role("table", name="Times")
+    assert len(times.get_by_role("row").all()) == 1 + 6  # six calls
+    assert "3 runs" in (page.text_content("#below") or "")
+    times.get_by_role("button").first.click()
+    assert slowest in marked(page, "#middle")[0]
+    (source,) = marked(page, "#left")
+    assert re.match(r"[\d.]+ (\u00b5s|ms)", source), source
+    page.get_by_role("tab", name="Details").click()
+    assert "of all calls" in (page.text_content("#below") or "")
+    assert page.get_by_role("table", name="Recorded").count() == 1
+    page.get_by_role("tab", name="Kernels").click()
+    row(page, "#right", "@relu")
+    assert re.search(r"C\+\+, 1 call, [\d.]+ ", marked(page, "#right")[0])
+    page.get_by_role("tab", name="Timeline").click()
+    page.wait_for_selector("#below >> text=Microseconds of the recorded run")
 
 
 def test_from_the_peak_to_the_buffers_that_make_it_in_two_clicks(

@@ -207,6 +207,18 @@ class Finding:
 
 
 @dataclass(slots=True)
+class Time:
+    """What a call took in a recorded run."""
+
+    seconds: float
+    """The median of the runs, all visits of the call together."""
+    least: float
+    visits: int
+    read_bytes: int
+    written_bytes: int
+
+
+@dataclass(slots=True)
 class View:
     """One program with everything that a page shows of it.
 
@@ -239,6 +251,8 @@ class View:
     findings: list[Finding] = field(default_factory=list)
     recorded: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     """For calls of a recorded run: what was measured of each of their buffers."""
+    times: dict[int, Time] = field(default_factory=dict)
+    """The time of calls in a recorded run, by line."""
     graphs: list[Graph] = field(default_factory=list)
     """Of what stock torch compiled: graphs in the order of their making. ``nodes`` has those of the
     last one."""
