@@ -143,6 +143,15 @@ def copied_back_beside_a_choice(x: Tensor, d: Tensor) -> Any:
     return y, torch.cond(d.sum() > 0, yes, no, (d,))
 
 
+def copied_from_what_was_before(x: Tensor, d: Tensor) -> Any:
+    """Inductor writes to ``x`` in place, and copies it to ``d`` when it has its last value."""
+    x.as_strided((2, 4), (4, 1), 4).add_(d)
+    y = x.clone()
+    x.add_(1)
+    d.copy_(y[2])
+    return d * 2
+
+
 #: Functions, and whether Inductor's passes break their contract in torch 2.15.
 FUNCTIONS = {
     bits_of_a_copy: False,
@@ -160,6 +169,7 @@ FUNCTIONS = {
     part_of_a_sum_with_zero: False,
     part_of_a_copy_of_a_part: False,
     scattered_into_bits: False,
+    copied_from_what_was_before: True,
 }
 
 

@@ -15,7 +15,6 @@ from wrapper_ir.debugging.extract import (
     extract,
     find_call,
 )
-from wrapper_ir.debugging.findings import NotShown, Validation
 from wrapper_ir.debugging.recording import CallTime, RecordedRun, record_run
 from wrapper_ir.debugging.reduce import (
     CommandError,
@@ -25,6 +24,7 @@ from wrapper_ir.debugging.reduce import (
     reduce,
 )
 from wrapper_ir.debugging.validation import validate
+from wrapper_ir.graphs.findings import NotShown, Validation
 from wrapper_ir.runtime.probes import ProbeEvent, debug_session, hook
 
 __all__ = ["BisectResult", "CallNotFoundError", "CallTime", "RecordedRun", "record_run"]

@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves
 
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.liveness import Life, storages_of
-from wrapper_ir.debugging.findings import NotShown, Validation
+from wrapper_ir.graphs.findings import NotShown, Validation
 from wrapper_ir.graphs.versions import Versions, is_uninitialized, op_name
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.diagnostics import Diagnostic
