@@ -175,6 +175,26 @@ def test_a_graph_and_what_could_not_be_shown_of_it() -> None:
     assert len(view.findings) == len(found.faults) + len(found.not_shown)
 
 
+def test_a_file_alone_has_its_graph(tmp_path: Path) -> None:
+    """The ops of all nodes that lines compute, those of fused kernels too, and what they take."""
+    import torch
+
+    with wir.record() as programs:
+        torch.compile(lambda x, y: torch.split(torch.relu(x @ y) + 1, 4)[0], backend="wrapper_ir")(
+            torch.ones(8, 8), torch.ones(8, 8)
+        )
+    (program,), (graph,) = programs, programs.graphs
+    program.save(tmp_path / "p.wir")
+    view = shown(wir.load(tmp_path / "p.wir"), targets=[])
+    calls = dict(zip(view.nodes.name, view.nodes.text, strict=True))
+    nodes = {node.name: node for node in graph.graph.nodes if node.name in calls}
+    assert len(nodes) == len(calls) >= 3
+    for name, node in nodes.items():
+        assert calls[name].startswith(f"%{name} = {node.target}(")
+        assert all(given.name in calls[name].partition("(")[2] for given in node.all_input_nodes)
+    assert calls["mm"] == "%mm = aten.mm.default(arg0_1, arg1_1)"
+
+
 def test_the_same_program_gives_the_same_page(tmp_path: Path) -> None:
     program = sample(tmp_path)
     assert wir.explore(program).html == wir.explore(program).html
