@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.pages import ROOT
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -47,6 +49,47 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment = {**os.environ, "TORCH_TRACE": str(logs)}
     done = subprocess.run(
         [sys.executable, str(file)], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return logs
+
+
+GPU = """\
+import torch
+from torch._inductor import config
+from torch._inductor.compile_fx import compile_fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from tests.frontends.no_gpu import CompiledError, pretended_gpu, stopped
+
+config.trace.provenance_tracking_level = 1
+
+
+def scores(x, w):
+    h = torch.relu(x @ w)
+    return h.softmax(-1) + 1
+
+
+def backend(module, inputs):
+    compile_fx(module, inputs)
+    raise CompiledError
+
+
+with FakeTensorMode() as mode:
+    given = [torch.empty(64, 64, device="cuda:0") for _ in range(2)]
+with pretended_gpu(), mode:
+    stopped(lambda: torch.compile(scores, backend=backend, fullgraph=True)(*given))
+"""
+
+
+@pytest.fixture
+def traced_gpu(tmp_path: Path) -> Path:
+    """Return a directory with the log of a graph that stock Inductor wrote for a GPU."""
+    file, logs = tmp_path / "gpu.py", tmp_path / "gpu_logs"
+    file.write_text(GPU, encoding="utf-8")
+    changes = {"TORCH_TRACE": str(logs), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, str(file)], env={**os.environ, **changes}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     return logs

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from tests.explorer.samples import log_of, rewritten
@@ -34,7 +35,7 @@ def of(view: View, callee: str) -> dict[str, Any]:
         "source": [view.frames.line[row] for row in rows],
         **{
             graph.title: [
-                row.split(":")[0].strip()
+                re.split("[:=]", row)[0].strip()
                 for row, lines in zip(graph.rows, graph.lines, strict=True)
                 if line in lines
             ]
@@ -99,6 +100,19 @@ def test_without_it_the_log_s_comments_tie_what_they_name(traced: Path) -> None:
     assert of(plain, "tanh") == {"nodes": [], "source": []} | {g.title: [] for g in plain.graphs}
     places = [{plain.frames.line[row] for row in g.frames if row >= 0} for g in plain.graphs]
     assert places == [{11}] * 3
+
+
+@pytest.mark.skipif(not torch.backends.cuda.is_built(), reason="this torch knows no GPU at all")
+def test_graphs_for_a_gpu_have_kernels_in_triton(traced_gpu: Path) -> None:
+    (view,) = views(traced_gpu)
+    assert [kernel.language for kernel in view.kernels] == ["triton"]
+    kernel = of(view, "softmax")
+    assert {"relu", "div", "add"} <= set(kernel["nodes"])
+    assert kernel["After passes"] == kernel["nodes"]
+    assert {"h", "softmax", "add"} == set(kernel["Dynamo graph"])
+    assert kernel["source"] == [12, 13]
+    assert of(view, "extern_kernels.mm")["ATen graph"] == ["mm"]
+    assert view.facts["failed"].startswith("BackendCompilerFailed")
 
 
 def test_variables_are_followed(traced: Path) -> None:

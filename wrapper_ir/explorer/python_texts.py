@@ -24,6 +24,9 @@ _PLACE: Final = re.compile(
     r"\s*# .*?\bFile: (?P<file>.*?):(?P<line>\d{1,9}) in (?P<function>.*?), code: (?P<code>.*)$"
 )
 
+#: The classes of graphs, some of which have names that are none in Python, such as ``<lambda>``.
+_CLASS: Final = re.compile(r"\bclass \S+\(torch\.nn\.Module\):")
+
 #: Comments of Inductor's code: the call's name in its provenance, and the nodes of Dynamo's graph.
 _HANDLE: Final = re.compile(r"\s*# \[Provenance debug handles\] (?P<handles>.*)$")
 _NODES: Final = re.compile(r"\s*# Topologically Sorted Source Nodes: \[(?P<nodes>[^\]]*)\]")
@@ -59,7 +62,7 @@ def graph_text(text: str) -> GraphText:
     """Read a graph."""
     rows = text.rstrip("\n").split("\n") if text else []
     found = GraphText(rows, [""] * len(rows), _places(rows))
-    for statement in _forward(parsed(text)):
+    for statement in _forward(parsed(_CLASS.sub("class _(torch.nn.Module):", text))):
         match statement:
             case ast.Assign(targets=[ast.Name(name)]) | ast.AnnAssign(target=ast.Name(name)):
                 for row in range(statement.lineno - 1, statement.end_lineno or 0):
@@ -188,11 +191,24 @@ class _Reader:
         self._local: set[str] = set()
 
     def read(self, body: Iterable[ast.stmt]) -> None:
-        """Read statements."""
+        """Read statements.
+
+        What comments say of a call stands above what prepares it, such as its stream.
+        """
+        self._read(body)
+        said = Statement("", 0, 0, "")
+        for each in self.statements:
+            if each.handles or each.nodes:
+                said = each
+            if each.kind in ("kernel", "op"):
+                each.handles, each.nodes = said.handles, said.nodes
+                said = Statement("", 0, 0, "")
+
+    def _read(self, body: Iterable[ast.stmt]) -> None:
         for each in body:
             inner = [block for part in ("body", "orelse") for block in getattr(each, part, ())]
             if inner:
-                self.read(inner)
+                self._read(inner)
             else:
                 self.statements.append(self._statement(each))
 
