@@ -5,7 +5,10 @@ A small transformer's training step is compiled and shown in a headless Chromium
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -53,6 +56,39 @@ def _peak(page: Any) -> None:
     page.locator("table.held button").first.click()
 
 
+def _recorded(program: wir.Program) -> Any:
+    from decoder import make
+
+    _, (tokens,) = make(layers=2)
+    return wir.explore(program, found=[wir.debugging.record_run(program, [tokens])])
+
+
+def _slowest(page: Any) -> None:
+    page.locator("table[aria-label=Times] button").first.click()
+
+
+_TRAINING: Final = """
+import torch
+from decoder import make
+torch.manual_seed(0)
+model, (tokens,) = make(layers=2)
+torch.compile(model)(tokens).sum().backward()
+"""
+
+
+def _traced() -> Any:
+    """Return the page of the same training step, compiled by stock torch in its own process."""
+    with tempfile.TemporaryDirectory() as folder:
+        changes = {"TORCH_TRACE": folder, "INDUCTOR_PROVENANCE": "1"}
+        environment = {**os.environ, **changes, "PYTHONPATH": str(ROOT / "examples")}
+        subprocess.run([sys.executable, "-c", _TRAINING], env=environment, check=True)
+        return wir.explorer.explore_trace(folder)
+
+
+def _kernel(page: Any) -> None:
+    page.locator("#middle .row", has_text=re.compile(r"^\s*\d+\s*cpp_fused")).first.click()
+
+
 def _changes(page: Any) -> None:
     page.locator("#below tr.changed button.link").first.click()
 
@@ -62,10 +98,13 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     forward, whole = _programs()
+    traced = _traced()
     edited = _edited(whole)
     pictures: dict[str, tuple[Any, Callable[[Any], None], str]] = {
         "explorer-source.png": (wir.explore(forward), _from_source, "light"),
         "explorer-peak.png": (wir.explore(whole), _peak, "light"),
+        "explorer-run.png": (_recorded(whole), _slowest, "light"),
+        "explorer-trace.png": (traced, _kernel, "light"),
         "explorer-changes.png": (wir.explore(whole, edited), _changes, "dark"),
     }
     browser = shutil.which("chromium") or shutil.which("google-chrome")

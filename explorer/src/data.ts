@@ -12,6 +12,7 @@ export interface Buffers {
 }
 export interface SourceFile { name: string; whole: boolean; numbers: number[]; rows: string[] }
 export interface Target { name: string; text: Text; refused: string }
+export interface Graph { title: string; rows: string[]; lines: number[][]; frames: number[] }
 export interface Kernel { name: string; language: string; line: number; rows: string[] }
 export interface Panel {
   title: string; region: string; bytes: number; lower_bound: number; length: number;
@@ -24,6 +25,7 @@ export interface Plan {
   panels: Panel[]; held: number[];
 }
 export interface Order { kind: string; start: number; end: number }
+export interface Time { seconds: number; least: number; visits: number; read_bytes: number; written_bytes: number }
 export interface Finding { kind: string; line: number; text: string; buffer: number }
 export interface Field { name: string; before: string; after: string }
 export interface Change {
@@ -44,6 +46,7 @@ export interface View {
   frames: { file: number[]; line: number[]; function: string[] };
   nodes: { name: string[]; op: string[]; text: string[] };
   files: SourceFile[]; orders: Order[]; findings: Finding[]; recorded: Record<string, Record<string, unknown>[]>;
+  times: Record<string, Time>; graphs: Graph[]; language: "wir" | "python"; facts: Record<string, string>;
 }
 export interface Main { version: number; made_by: string; programs: View[]; changes: Diff | null }
 interface Later { targets: Target[]; kernels: Kernel[]; plans: Plan[] }
@@ -82,6 +85,7 @@ export class Program {
   readonly position: Map<number, number>;
   private touched?: number[][];
   private byNode?: number[][];
+  private timedLines?: { line: number; time: Time }[];
 
   constructor(readonly view: View, readonly side: number) {
     const { lines, text, buffers, origins } = view;
@@ -93,6 +97,9 @@ export class Program {
     lines.path.forEach((path, n) => path.startsWith("body[") && !path.includes(".") && this.body.push(n));
     this.position = new Map(this.body.map((line, n) => [line, n]));
   }
+
+  /** What stands before the name of a buffer; variables of Python have no sign. */
+  get sign(): string { return this.view.language === "wir" ? "%" : ""; }
 
   get<K extends keyof Later>(name: K): Promise<Later[K]> {
     let found = this.later.get(name);
@@ -120,6 +127,25 @@ export class Program {
     return storage.flatMap((owner, n) => (owner === storage[buffer] ? [n] : []));
   }
 
+  /** The lines of a recorded run that were timed, the slowest first. */
+  get timed(): { line: number; time: Time }[] {
+    return this.timedLines ??= Object.entries(this.view.times).map(([line, time]) => ({ line: Number(line), time }))
+      .sort((a, b) => b.time.seconds - a.time.seconds);
+  }
+
+  /** The seconds of all calls. */
+  get total(): number { return this.timed.reduce((sum, { time }) => sum + time.seconds, 0); }
+
+  /** The seconds of lines; undefined if none of them was timed. */
+  secondsOf(lines: Iterable<number>): number | undefined {
+    let found: number | undefined;
+    for (const line of lines) {
+      const time = this.view.times[line];
+      if (time) found = (found ?? 0) + time.seconds;
+    }
+    return found;
+  }
+
   linesOfNode(node: number): number[] {
     if (!this.byNode) {
       const found: number[][] = this.view.nodes.name.map(() => []);
@@ -142,9 +168,17 @@ export class Program {
     return (own.length ? own : outer).sort((a, b) => a - b);
   }
 
+  /** The rows of `frames` at a place. */
+  framesAt(file: number, line: number): number[] {
+    const { frames } = this.view;
+    return frames.file.flatMap((each, row) => (each === file && frames.line[row] === line ? [row] : []));
+  }
+
+  /** The first row of a line; where torch wrote comments above it, the first that is none. */
   textOf(line: number): string {
-    const row = this.textRows[line]?.[0];
-    return row === undefined ? "" : this.view.text.rows[row].trim();
+    const { text, language } = this.view;
+    const rows = (this.textRows[line] ?? []).map((row) => text.rows[row].trim());
+    return (language === "python" ? rows.find((row) => !row.startsWith("#")) : rows[0]) ?? "";
   }
 
   /** Where a line comes from in the model: `file.py:12`. */
@@ -159,10 +193,17 @@ export const fileName = (path: string) => (path ?? "?").replace(/^.*[\\/]/, "");
 
 /** 1536 as 1.5 KiB. */
 export function human(bytes: number): string {
+  if (bytes < 0) return "–";
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;
   while (Math.abs(bytes) >= 1024 && unit < 4) { bytes /= 1024; unit++; }
   return `${unit && bytes < 100 ? bytes.toFixed(bytes < 10 ? 2 : 1) : Math.round(bytes)} ${units[unit]}`;
+}
+
+/** 0.0000123 as 12.3 µs. */
+export function duration(seconds: number): string {
+  const [unit, scale] = seconds < 1e-3 ? ["µs", 1e6] as const : seconds < 1 ? ["ms", 1e3] as const : ["s", 1] as const;
+  return `${(seconds * scale).toPrecision(3).replace(/e\+?(\d+)$/, "e$1")} ${unit}`;
 }
 
 export const grouped = (n: number) => n.toLocaleString("en-US");

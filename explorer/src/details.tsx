@@ -1,11 +1,11 @@
 // What is known of the line or the buffer that is chosen; without one, of the program.
 
-import { Change, Field, fileName, grouped, human, Program } from "./data";
+import { Change, duration, Field, fileName, grouped, human, Program } from "./data";
 import { Coloured, Empty } from "./panes";
 import { Changes, changes, choice, chooseBuffer, chooseLines, program, show, side, turn } from "./state";
 
 function Buffer({ n }: { n: number }) {
-  return <button class="link t-buffer" onClick={() => chooseBuffer(n, "details")}>%{program.value.view.buffers.name[n]}</button>;
+  return <button class="link t-buffer" onClick={() => chooseBuffer(n, "details")}>{program.value.sign}{program.value.view.buffers.name[n]}</button>;
 }
 
 function LineLink({ n }: { n: number }) {
@@ -21,7 +21,7 @@ function BufferTable({ rows }: { rows: { how: string; n: number }[] }) {
       <thead><tr><th></th><th>buffer</th><th>layout</th><th class="n">bytes</th><th>made at</th></tr></thead>
       <tbody>{rows.map(({ how, n }) => (
         <tr><td class="quiet">{how}</td><td><Buffer n={n} /></td><td class="code">{buffers.layout[n]}</td>
-          <td class="n" title={grouped(buffers.bytes[n])}>{human(buffers.bytes[n])}</td>
+          <td class="n" title={buffers.bytes[n] < 0 ? "not known" : grouped(buffers.bytes[n])}>{human(buffers.bytes[n])}</td>
           <td>{buffers.line[n] < 0 ? <span class="quiet">{buffers.role[n]}</span> : <LineLink n={buffers.line[n]} />}</td></tr>))}
       </tbody>
     </table>
@@ -60,14 +60,42 @@ function Recorded({ line }: { line: number }) {
     <tbody>{rows.map((row) => <tr>{keys.map((key) => <td class="code">{shown(row[key])}</td>)}</tr>)}</tbody></table></>;
 }
 
+const rate = (bytes: number, seconds: number) => (seconds > 0 ? `${(bytes / seconds / 1e9).toPrecision(3)} GB/s` : "");
+
+function Took({ line }: { line: number }) {
+  const p = program.value, time = p.view.times[line];
+  if (!time) return null;
+  return <p class="time">{duration(time.seconds)}, {(100 * time.seconds / Math.max(p.total, 1e-12)).toFixed(1)} % of all calls
+    <span class="quiet"> (least {duration(time.least)}{time.visits > 1 && `, ${grouped(time.visits)} visits`}).
+      Reads {human(time.read_bytes)}, writes {human(time.written_bytes)}: {rate(time.read_bytes + time.written_bytes, time.seconds)}</span></p>;
+}
+
+/** A recorded run: its calls, the slowest first. */
+export function RunPane() {
+  const p = program.value, { value } = choice, { lines } = p.view;
+  return <div class="details">
+    <p class="quiet">{p.view.facts.recorded && `${p.view.facts.recorded}; `}the calls alone {duration(p.total)}. Times are medians, with a probe before and after each call.</p>
+    <table aria-label="Times"><thead><tr><th>line</th><th class="n">time</th><th class="n">share</th><th class="meter"></th><th>call</th><th class="n">read</th><th class="n">written</th><th class="n">rate</th><th>model</th></tr></thead>
+      <tbody>{p.timed.slice(0, 500).map(({ line, time }) => {
+        const share = 100 * time.seconds / Math.max(p.total, 1e-12);
+        return <tr class={value.first === line ? "marked" : ""}>
+          <td><LineLink n={line} /></td><td class="n">{duration(time.seconds)}</td><td class="n">{share.toFixed(1)} %</td>
+          <td class="meter"><span style={{ width: `${share}%` }} /></td><td class="code">{lines.callee[line]}</td>
+          <td class="n">{human(time.read_bytes)}</td><td class="n">{human(time.written_bytes)}</td>
+          <td class="n quiet">{rate(time.read_bytes + time.written_bytes, time.seconds)}</td><td class="quiet">{p.placeOf(line)}</td></tr>;
+      })}</tbody></table>
+    {p.timed.length > 500 && <p class="quiet">and {grouped(p.timed.length - 500)} more</p>}</div>;
+}
+
 function LineDetails({ line }: { line: number }) {
   const p = program.value, { lines, streams, findings } = p.view;
   const change = changes.value?.byPath[side.value].get(lines.path[line]);
   const uses = [["defines", lines.defines], ["reads", lines.reads], ["writes", lines.writes], ["ends", lines.ends]] as const;
   const rows = uses.flatMap(([how, column]) => column[line].map((n) => ({ how, n })));
   return <>
-    <h2><span class="path">{lines.path[line]}</span> <code><Coloured row={p.textOf(line)} language="wir" /></code></h2>
+    <h2><span class="path">{lines.path[line]}</span> <code><Coloured row={p.textOf(line)} language={p.view.language} /></code></h2>
     {findings.filter((each) => each.line === line).map((each) => <p class="finding">{each.text}</p>)}
+    <Took line={line} />
     {change && <div class={`change ${change.kind}`}><strong>{change.kind}</strong>
       {change.text_before && change.kind !== "added" && <div class="code"><span class="quiet">{change.before}</span> <Coloured row={change.text_before} language="wir" /></div>}
       <Fields fields={change.fields} /></div>}
@@ -85,7 +113,7 @@ function BufferDetails({ n }: { n: number }) {
   const how = (line: number) => (["defines", "reads", "writes", "ends"] as const)
     .filter((column) => lines[column][line].some((each) => names.includes(each))).join(", ");
   return <>
-    <h2><span class="t-buffer">%{buffers.name[n]}</span> <code>{buffers.layout[n]}</code> <span class="quiet">{human(buffers.bytes[n])} {buffers.role[n]}</span></h2>
+    <h2><span class="t-buffer">{p.sign}{buffers.name[n]}</span> <code>{buffers.layout[n]}</code> <span class="quiet">{buffers.bytes[n] >= 0 && human(buffers.bytes[n])} {buffers.role[n]}</span></h2>
     <div class="columns">
       <div>
         <dl><dt>alive</dt><dd><LineLink n={touched[0] ?? -1} /> to <LineLink n={touched.at(-1) ?? -1} />, {touched.length} lines</dd></dl>
@@ -93,7 +121,7 @@ function BufferDetails({ n }: { n: number }) {
         {names.length > 1 && <><h3>Names of its storage, one after another or views</h3><p>{names.map((each) => <><Buffer n={each} /> </>)}</p></>}
       </div>
       <table aria-label="Lines that touch it"><tbody>{touched.slice(0, 200).map((line) => (
-        <tr><td><LineLink n={line} /></td><td class="quiet">{how(line)}</td><td class="code"><Coloured row={p.textOf(line).slice(0, 160)} language="wir" /></td></tr>))}
+        <tr><td><LineLink n={line} /></td><td class="quiet">{how(line)}</td><td class="code"><Coloured row={p.textOf(line).slice(0, 160)} language={p.view.language} /></td></tr>))}
       </tbody></table>
     </div>
   </>;
@@ -110,14 +138,16 @@ function Overview({ p }: { p: Program }) {
   const { view } = p, found = changes.value;
   const hints = Object.entries(view.hints);
   return <>
-    <h2>{view.name} <span class="quiet">{view.role}, given {view.stage}, shown planned</span></h2>
+    <h2>{view.name} <span class="quiet">{view.role}{view.stage && `, given ${view.stage}, shown planned`}</span></h2>
     <div class="columns">
-      <table aria-label="Figures"><tbody>{Object.entries(FIGURES).map(([key, words]) => (
+      <table aria-label="Figures"><tbody>{Object.entries(FIGURES).filter(([key]) => key in view.figures).map(([key, words]) => (
         <tr><td class="quiet">{words}</td>
           {found && <td class="n">{figure(key, found.diff.before[key])}</td>}
           <td class="n">{figure(key, found ? found.diff.after[key] : view.figures[key])}</td></tr>))}
         {hints.length > 0 && <tr><td class="quiet">at</td><td class="n" colSpan={2}>{hints.map(([k, v]) => `${k} = ${v}`).join(", ")}</td></tr>}
       </tbody></table>
+      {Object.keys(view.facts).length > 0 && <table aria-label="Facts"><tbody>{Object.entries(view.facts).map(([key, words]) => (
+        <tr><td class="quiet">{key}</td><td class="code">{words}</td></tr>))}</tbody></table>}
       {view.results.length > 0 && <div><h3>Results</h3><BufferTable rows={view.results.slice(0, 100).map((n, i) => ({ how: String(i), n }))} /></div>}
       {view.inputs.length > 0 && <div><h3>Inputs</h3><BufferTable rows={view.inputs.slice(0, 100).map((n, i) => ({ how: String(i), n }))} /></div>}
     </div>

@@ -4,11 +4,11 @@ import { render } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import Split from "split.js";
 import { grouped, human, Main, part, Program } from "./data";
-import { ChangesPane, DetailsPane, FindingsPane } from "./details";
+import { ChangesPane, DetailsPane, FindingsPane, RunPane } from "./details";
 import { MemoryPane } from "./memory";
-import { Empty, GraphPane, KernelsPane, LinesPane, SourcePane, TargetPane, useLater } from "./panes";
+import { Empty, GraphPane, GraphTextPane, KernelsPane, LinesPane, SourcePane, TargetPane, useLater } from "./panes";
 import { Search } from "./search";
-import { changes, clear, follow, help, main, program, programs, show, side, step, tabs, turn, wide } from "./state";
+import { changes, clear, follow, help, main, paired, program, programs, show, side, step, tabs, turn, wide } from "./state";
 import { TimelinePane } from "./timeline";
 
 interface Tab { name: string; words: string; count?: number }
@@ -40,11 +40,16 @@ function Panel({ where, children }: { where: string; children: preact.ComponentC
 }
 
 function Left() {
-  const { view } = program.value;
+  const { view } = program.value, now = tabs.value.left;
+  const graphs: Tab[] = view.stage ? [{ name: "graph", words: "ATen graph", count: view.nodes.name.length }]
+    : view.graphs.map(({ title }) => ({ name: title, words: title }));
+  const graph = view.graphs.find(({ title }) => title === now);
+  useEffect(() => { if (now !== "source" && !graphs.some(({ name }) => name === now)) show("left", "source"); });
   return (
     <section class="pane" id="left" aria-label="Model">
-      <Tabs where="left" label="Model" all={[{ name: "source", words: "Source" }, { name: "graph", words: "ATen graph", count: view.nodes.name.length }]} />
-      <Panel where="left">{tabs.value.left === "graph" ? <GraphPane /> : <SourcePane key={side.value} files={view.files} />}</Panel>
+      <Tabs where="left" label="Model" all={[{ name: "source", words: "Source" }, ...graphs]} />
+      <Panel where="left">{graph ? <GraphTextPane key={`${side.value} ${now}`} graph={graph} />
+        : now === "graph" ? <GraphPane /> : <SourcePane key={side.value} files={view.files} />}</Panel>
     </section>
   );
 }
@@ -72,8 +77,10 @@ function Right() {
 function Below({ theme }: { theme: string }) {
   const p = program.value, found = changes.value, tab = tabs.value.below;
   const all: Tab[] = [
-    { name: "details", words: "Details" }, { name: "memory", words: "Memory" }, { name: "timeline", words: "Timeline" },
+    { name: "details", words: "Details" },
+    ...(p.view.stage ? [{ name: "memory", words: "Memory" }, { name: "timeline", words: "Timeline" }] : []),
     ...(found ? [{ name: "changes", words: "Changes", count: found.all.length + found.diff.kernels.length + found.diff.items.length }] : []),
+    ...(p.timed.length ? [{ name: "run", words: "Run", count: p.timed.length }] : []),
     ...(p.view.findings.length ? [{ name: "findings", words: "Findings", count: p.view.findings.length }] : []),
   ];
   return (
@@ -82,9 +89,9 @@ function Below({ theme }: { theme: string }) {
         <button class="grow" aria-pressed={wide.value} onClick={() => { wide.value = !wide.value; }} title="Use the whole page (m)">{wide.value ? "▾ smaller" : "▴ larger"}</button>
       </Tabs>
       <Panel where="below">
-        {tab === "memory" || tab === "timeline" ? <Plans kind={tab} theme={theme} />
+        {(tab === "memory" || tab === "timeline") && p.view.stage ? <Plans kind={tab} theme={theme} />
           : tab === "changes" && found ? <ChangesPane found={found} />
-          : tab === "findings" ? <FindingsPane /> : <DetailsPane />}
+          : tab === "run" ? <RunPane /> : tab === "findings" ? <FindingsPane /> : <DetailsPane />}
       </Panel>
     </section>
   );
@@ -98,10 +105,17 @@ function Plans({ kind, theme }: { kind: string; theme: string }) {
 
 const KEYS = [
   ["/", "search"], ["j, k", "next, previous line"], ["↑ ↓ Page Home End", "move in the pane with the focus"],
-  ["Backspace", "back to what was chosen before"], ["1 … 5", "details, memory, timeline, changes, findings"],
-  ["m", "the lower pane larger or smaller"], ["s", "source or graph"], ["b", "before or after, with two programs"],
+  ["Backspace", "back to what was chosen before"], ["1 … 6", "details, memory, timeline, changes, run, findings"],
+  ["m", "the lower pane larger or smaller"], ["s", "source or graph"], ["b", "before or after; the next graph of a log"],
   ["t", "light or dark"], ["Esc", "choose nothing"], ["?", "this list"],
 ];
+
+/** The tab of the model after one: the source, its graph; of a log, each of its graphs. */
+function nextOf(tab: string): string {
+  const { view } = program.value;
+  const all = ["source", ...(view.stage ? ["graph"] : view.graphs.map(({ title }) => title))];
+  return all[(all.indexOf(tab) + 1) % all.length];
+}
 
 function Help() {
   const box = useRef<HTMLDialogElement>(null);
@@ -141,12 +155,12 @@ function App() {
     for (const each of document.querySelectorAll(".gutter-horizontal, .gutter-vertical")) each.setAttribute("aria-hidden", "true");
   }, []);
   useEffect(() => {
-    const below = ["details", "memory", "timeline", "changes", "findings"];
+    const below = ["details", "memory", "timeline", "changes", "run", "findings"];
     const keys: Record<string, () => void> = {
       "/": () => document.getElementById("search")?.focus(), "?": () => { help.value = !help.value; },
       j: () => step(1), k: () => step(-1), t: flip, Escape: clear, Backspace: () => history.back(),
-      m: () => { wide.value = !wide.value; }, s: () => show("left", tabs.value.left === "source" ? "graph" : "source"),
-      b: () => programs.value.length > 1 && turn(1 - side.value),
+      m: () => { wide.value = !wide.value; }, s: () => show("left", nextOf(tabs.value.left)),
+      b: () => turn((side.value + 1) % programs.value.length),
     };
     const key = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
@@ -158,16 +172,17 @@ function App() {
     addEventListener("popstate", follow);
     return () => { removeEventListener("keydown", key); removeEventListener("popstate", follow); };
   }, []);
-  const two = programs.value.length > 1;
   return <>
     <header>
       <h1 title={main.value!.made_by}>{view.name}</h1>
-      <span class="chip">{view.role}</span>
+      {view.role && <span class="chip">{view.role}</span>}
       <span class="chip">{grouped(view.figures.lines ?? 0)} lines</span>
       <span class="chip">{grouped((view.figures.calls ?? 0) + (view.figures.ops ?? 0))} calls</span>
-      <button class="chip" title="What lives at the peak" onClick={() => show("below", "memory")}>peak {human(view.figures.peak_bytes ?? 0)}</button>
+      {view.stage && <button class="chip" title="What lives at the peak" onClick={() => show("below", "memory")}>peak {human(view.figures.peak_bytes ?? 0)}</button>}
       {view.findings.length > 0 && <button class="chip warn" onClick={() => show("below", "findings")}>{view.findings.length} finding{view.findings.length > 1 && "s"}</button>}
-      {two && <div class="sides" role="group" aria-label="Program shown">
+      {programs.value.length > 1 && !paired.value && <select aria-label="Graph of the log" value={side.value} onChange={(e) => turn(Number(e.currentTarget.value))}>
+        {programs.value.map((each, n) => <option value={n}>{each.view.name} {each.view.role}</option>)}</select>}
+      {paired.value && <div class="sides" role="group" aria-label="Program shown">
         {["before", "after"].map((words, n) => <button aria-pressed={side.value === n} onClick={() => turn(n)}>{words}</button>)}</div>}
       <Search />
       <button onClick={flip} aria-label="Light or dark" title="Light or dark (t)">◐</button>
@@ -177,7 +192,7 @@ function App() {
       <div id="above">
         <Left />
         <section class="pane" id="middle" aria-label="Program">
-          <div class="tabs"><h2>Lines</h2></div>
+          <div class="tabs"><h2>{view.stage ? "Lines" : "Inductor's code"}</h2></div>
           <div class="panel"><LinesPane key={side.value} /></div>
         </section>
         <Right />
@@ -192,10 +207,12 @@ async function start() {
   const found = await part<Main>("main");
   main.value = found;
   programs.value = found.programs.map((view, n) => new Program(view, n));
-  side.value = found.programs.length - 1;
+  side.value = found.changes ? 1 : 0;
   if (found.changes) tabs.value = { ...tabs.value, below: "changes" };
   else if (found.programs[0].findings.length) tabs.value = { ...tabs.value, below: "findings" };
-  document.title = `${found.programs.map((each) => each.name).join(" → ")} – wrapper_ir explorer`;
+  else if (programs.value[0].timed.length) tabs.value = { ...tabs.value, below: "run" };
+  const names = found.changes ? found.programs.map((each) => each.name).join(" → ") : found.programs[0].name;
+  document.title = `${names} – wrapper_ir explorer`;
   const app = document.getElementById("app")!;
   app.textContent = "";
   render(<App />, app);

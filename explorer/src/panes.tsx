@@ -3,7 +3,7 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { Language, languageOf, nameOf, quoted, tokens } from "./colour";
-import { Change, fileName, Kernel, Program, SourceFile, Target } from "./data";
+import { Change, duration, fileName, Graph, Kernel, Program, SourceFile, Target } from "./data";
 import { List, longest } from "./list";
 import { changes, choice, chooseBuffer, chooseLines, jump, program, removedBefore, side, programs } from "./state";
 
@@ -29,7 +29,7 @@ function useGoal(pane: string, rows: () => number[], ready: unknown) {
   const { value } = choice, to = jump.value;
   return useMemo(() => {
     if (to?.pane === pane) return { row: to.row };
-    if (value.from === pane || !value.lines.size) return null;
+    if (value.from === pane || !(value.lines.size || value.frames.size)) return null;
     const [row] = rows();
     return row === undefined ? null : { row };
   }, [value, to, ready]);
@@ -70,8 +70,13 @@ export function LinesPane() {
     shown.forEach((each, n) => { if (!each.gone && each.line >= 0) found[each.line] ??= n; });
     return found;
   }, [shown]);
+  const { language } = p.view;
   const width = useMemo(() => longest(p.view.text.rows), [p]);
-  const goal = useGoal("lines", () => [rowsOf[value.first]], p);
+  const inside = useMemo(() => quoted(p.view.text.rows, language), [p]);
+  // What Inductor wrote begins with the code of kernels; what calls them is of more interest.
+  const usual = useMemo(() => ({ row: p.view.stage ? -1 : rowsOf[p.view.lines.kind.findIndex((kind) => kind !== "declares")] ?? -1 }), [rowsOf]);
+  const chosen = useGoal("lines", () => [rowsOf[value.first]], p);
+  const goal = chosen ?? (value.lines.size || value.frames.size ? null : usual);
   const text = (each: Shown) => (each.gone ? programs.value[0] : p).view.text.rows[each.row];
   const choose = (row: number, target: EventTarget | null) => {
     const each = shown[row], token = target instanceof Element ? target.closest(".t-buffer") : null;
@@ -80,6 +85,7 @@ export function LinesPane() {
     if (buffer !== undefined) chooseBuffer(buffer, "lines");
     else if (each.line >= 0) chooseLines([each.line], "lines");
   };
+  if (!shown.length) return <Empty>Nothing was written for this graph.</Empty>;
   return (
     <List label="Lines of the program" count={shown.length} width={width + 10} goal={goal}
       active={rowsOf[value.first] ?? -1} choose={choose}
@@ -95,12 +101,20 @@ export function LinesPane() {
         const path = (each.gone ? programs.value[0] : p).view.lines.path[each.line] ?? "";
         const found = !each.gone && p.view.recorded[each.line] !== undefined;
         return <>
-          <span class="gutter" title={path}>{path.replace(/^body\[(\d+)\]$/, "$1").replace(/^.*\./, "…")}</span>
+          <span class="gutter" title={path}>{language === "wir" ? path.replace(/^body\[(\d+)\]$/, "$1").replace(/^.*\./, "…") : each.row + 1}</span>
           <span class="badge" aria-label={kind}>{kind ? BADGES[kind] : found ? "•" : ""}</span>
-          <Coloured row={text(each)} language="wir" />
+          {p.timed.length > 0 && <Took seconds={each.gone || p.textRows[each.line]?.[0] !== each.row ? undefined : p.view.times[each.line]?.seconds} />}
+          <Coloured row={text(each)} language={language} inside={inside[each.row]} />
         </>;
       }} />
   );
+}
+
+/** What lines took in a recorded run, with a bar for their share of all calls. */
+function Took({ seconds }: { seconds: number | undefined }) {
+  const share = seconds === undefined ? 0 : seconds / Math.max(program.value.total, 1e-12);
+  return <span class="took" title={seconds === undefined ? undefined : `${(100 * share).toFixed(1)} % of all calls`}>
+    {seconds !== undefined && <><span class="share" style={{ width: `${Math.round(100 * share)}%` }} />{duration(seconds)}</>}</span>;
 }
 
 /** A text with the line of each of its rows. */
@@ -163,9 +177,9 @@ export function KernelsPane({ kernels }: { kernels: Kernel[] }) {
       }}
       render={(row) => {
         const { kernel, text } = made.rows[row], { name, language } = kernels[kernel];
-        const calls = made.calls[kernel].length - 1;
+        const calls = made.calls[kernel].length - 1, took = p.secondsOf(made.calls[kernel]);
         return text === null
-          ? <><span class="t-kernel">@{name}</span> <span class="quiet">{language}, {calls} call{calls === 1 ? "" : "s"}</span></>
+          ? <><span class="t-kernel">@{name}</span> <span class="quiet">{language}, {calls} call{calls === 1 ? "" : "s"}{took === undefined ? "" : `, ${duration(took)}`}</span></>
           : <Coloured row={text} language={languageOf(language)} />;
       }} />
   );
@@ -181,13 +195,17 @@ export function SourcePane({ files }: { files: SourceFile[] }) {
     return [...counts].sort((a, b) => b[1] - a[1])[0]?.[0] ?? 0;
   }, [p]);
   const [picked, pick] = useState(-1);
-  useEffect(() => { if (own >= 0) pick(frames.file[own]); }, [value]);
+  useEffect(() => {
+    const shown = own >= 0 ? own : [...value.frames][0] ?? -1;
+    if (shown >= 0) pick(frames.file[shown]);
+  }, [value]);
   useEffect(() => { if (jump.value?.pane.startsWith("source-")) pick(Number(jump.value.pane.slice(7))); }, [jump.value]);
   const number = picked >= 0 && picked < files.length ? picked : usual;
   const file = files[number];
   const marks = useMemo(() => {
     const strong = new Set<number>(), weak = new Set<number>(), linked = new Set<number>();
     frames.file.forEach((each, row) => each === number && linked.add(frames.line[row]));
+    for (const row of value.frames) if (frames.file[row] === number) strong.add(frames.line[row]);
     for (const line of value.lines) {
       const origin = lines.origin[line];
       for (const row of origins.frames[origin] ?? [])
@@ -195,6 +213,14 @@ export function SourcePane({ files }: { files: SourceFile[] }) {
     }
     return { strong, weak, linked };
   }, [value, number, p]);
+  const took = useMemo(() => {
+    const found = new Map<number, number>();
+    for (const { line, time } of p.timed) {
+      const row = origins.shown[lines.origin[line]] ?? -1;
+      if (row >= 0 && frames.file[row] === number) found.set(frames.line[row], (found.get(frames.line[row]) ?? 0) + time.seconds);
+    }
+    return found;
+  }, [number, p]);
   const rowAt = (at: number) => file.whole ? at - 1 : file.numbers.indexOf(at);
   const goal = useGoal("source", () => {
     const at = own >= 0 && frames.file[own] === number ? frames.line[own] : [...marks.strong, ...marks.weak][0];
@@ -215,8 +241,8 @@ export function SourcePane({ files }: { files: SourceFile[] }) {
     <List key={number} label={`Source ${fileName(file.name)}`} count={file.rows.length} width={width + 8} goal={to}
       active={first >= 0 ? rowAt(first) : -1}
       choose={(row) => {
-        const found = p.linesAt(number, file.numbers[row]);
-        if (found.length) chooseLines(found, "source");
+        const found = p.linesAt(number, file.numbers[row]), here = p.framesAt(number, file.numbers[row]);
+        if (found.length || here.length) chooseLines(found, "source", -1, !found.length, here);
       }}
       classOf={(row) => {
         const at = file.numbers[row];
@@ -225,9 +251,35 @@ export function SourcePane({ files }: { files: SourceFile[] }) {
       }}
       render={(row) => <>
         <span class="gutter">{file.numbers[row]}</span>
+        {p.timed.length > 0 && <Took seconds={took.get(file.numbers[row])} />}
         <Coloured row={file.rows[row]} language="python" inside={inside[row]} />
       </>} />
   </>;
+}
+
+/** A graph that torch's log has as text: its rows know the lines that compute them, and places in the model. */
+export function GraphTextPane({ graph }: { graph: Graph }) {
+  const { value } = choice, pane = `graph-${graph.title}`;
+  const mark = (row: number) => {
+    if (graph.lines[row].some((line) => value.lines.has(line))) return "marked";
+    return !graph.lines[row].length && value.frames.has(graph.frames[row]) ? "marked" : "";
+  };
+  const goal = useGoal(pane, () => [graph.rows.findIndex((_, row) => mark(row))].filter((row) => row >= 0), graph);
+  const [active, setActive] = useState(-1);
+  const width = useMemo(() => longest(graph.rows), [graph]);
+  return (
+    <List label={graph.title} count={graph.rows.length} width={width + 8} goal={goal} active={active}
+      choose={(row) => {
+        setActive(row);
+        const frames = [graph.frames[row]].filter((each) => each >= 0), lines = graph.lines[row];
+        if (lines.length || frames.length) chooseLines(lines, pane, -1, !lines.length, frames);
+      }}
+      classOf={(row) => `${mark(row)} ${graph.lines[row].length || graph.frames[row] >= 0 ? "linked" : ""}`}
+      render={(row) => <>
+        <span class="gutter">{row + 1}</span>
+        <Coloured row={graph.rows[row]} language="python" />
+      </>} />
+  );
 }
 
 export function GraphPane() {

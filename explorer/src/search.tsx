@@ -21,8 +21,8 @@ async function search(p: Program, words: string): Promise<Found[]> {
   const { view } = p;
   const line = p.numberOf.get(words);
   if (line !== undefined) found.push({ pane: "path", text: p.textOf(line), where: words, go: () => chooseLines([line], "search") });
-  scan("buffers", view.buffers.name.map((name) => `%${name}`), (row) =>
-    ({ text: `%${view.buffers.name[row]} : ${view.buffers.layout[row]}`, where: view.buffers.role[row], go: () => chooseBuffer(row, "search") }));
+  scan("buffers", view.buffers.name.map((name) => `${p.sign}${name}`), (row) =>
+    ({ text: `${p.sign}${view.buffers.name[row]} : ${view.buffers.layout[row]}`, where: view.buffers.role[row], go: () => chooseBuffer(row, "search") }));
   scan("lines", view.text.rows, (row) => {
     const n = view.text.lines[row];
     return n < 0 ? { text: view.text.rows[row], where: "", go: () => { jump.value = { pane: "lines", row }; } }
@@ -35,11 +35,18 @@ async function search(p: Program, words: string): Promise<Found[]> {
       if (lines.length) chooseLines(lines, "search");
       jump.value = { pane: `source-${number}`, row };
     } })));
-  scan("graph", view.nodes.name, (node) => ({ text: view.nodes.text[node] || view.nodes.name[node], where: "node", go: () => {
+  if (view.stage) scan("graph", view.nodes.name, (node) => ({ text: view.nodes.text[node] || view.nodes.name[node], where: "node", go: () => {
     show("left", "graph");
     const lines = p.linesOfNode(node);
     if (lines.length) chooseLines(lines, "search");
   } }));
+  for (const graph of view.graphs)
+    scan("graph", graph.rows, (row) => ({ text: graph.rows[row].trim(), where: graph.title, go: () => {
+      show("left", graph.title);
+      const frames = [graph.frames[row]].filter((each) => each >= 0);
+      if (graph.lines[row].length || frames.length) chooseLines(graph.lines[row], "search", -1, !graph.lines[row].length, frames);
+      jump.value = { pane: `graph-${graph.title}`, row };
+    } }));
   for (const target of await p.get("targets"))
     scan(target.name, target.text.rows, (row) => ({ text: target.text.rows[row].trim(), where: `row ${row + 1}`, go: () => {
       show("right", target.name);

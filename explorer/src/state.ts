@@ -5,6 +5,8 @@ import { Change, Diff, Main, Program } from "./data";
 
 export interface Choice {
   lines: Set<number>; buffers: Set<number>;
+  /** Places in the model that were chosen although no line is known to come from them. */
+  frames: Set<number>;
   /** The line to scroll to; -1 for none. */
   first: number;
   /** The buffer whose details are shown; -1 shows the line. */
@@ -13,7 +15,7 @@ export interface Choice {
   from: string;
 }
 
-const NOTHING: Choice = { lines: new Set(), buffers: new Set(), first: -1, buffer: -1, from: "" };
+const NOTHING: Choice = { lines: new Set(), buffers: new Set(), frames: new Set(), first: -1, buffer: -1, from: "" };
 
 export const main = signal<Main | null>(null);
 export const programs = signal<Program[]>([]);
@@ -26,6 +28,8 @@ export const tabs = signal<Record<string, string>>({ left: "source", right: "", 
 export const jump = signal<{ pane: string; row: number } | null>(null);
 export const help = signal(false);
 export const wide = signal(false);
+/** Whether the two programs are one before and after a change. */
+export const paired = computed(() => !!main.value?.changes);
 
 export interface Changes {
   diff: Diff;
@@ -79,12 +83,12 @@ function remember(hash: string) {
 const WORK = new Set(["kernel", "op", "collective"]);
 
 /** Chooses lines. Shown first is the given one, else the first that calls something. */
-export function chooseLines(lines: number[], from: string, given = -1, keep = false) {
+export function chooseLines(lines: number[], from: string, given = -1, keep = false, frames: number[] = []) {
   const { defines, reads, writes, ends, kind } = program.value.view.lines;
   const first = given >= 0 ? given : lines.find((n) => WORK.has(kind[n])) ?? lines[0] ?? -1;
   const near = [first].filter((n) => n >= 0)
     .flatMap((n) => [...defines[n], ...reads[n], ...writes[n], ...ends[n]]);
-  choice.value = { lines: new Set(lines), buffers: new Set(near), first, buffer: -1, from };
+  choice.value = { lines: new Set(lines), buffers: new Set(near), frames: new Set(frames), first, buffer: -1, from };
   if (first >= 0 && !keep) remember(`#${sign()}${program.value.view.lines.path[first]}`);
 }
 
@@ -93,7 +97,7 @@ export function chooseBuffer(buffer: number, from: string, keep = false) {
   const lines = [...new Set(names.flatMap((n) => p.touches[n]))].sort((a, b) => a - b);
   const made = p.view.buffers.line[buffer];
   const first = made >= 0 ? made : lines[0] ?? -1;
-  choice.value = { lines: new Set(lines), buffers: new Set(names), first, buffer, from };
+  choice.value = { lines: new Set(lines), buffers: new Set(names), frames: new Set(), first, buffer, from };
   if (!keep) remember(`#${sign()}buffer=${encodeURIComponent(p.view.buffers.name[buffer])}`);
 }
 
@@ -102,8 +106,11 @@ export function clear() {
   jump.value = null;
 }
 
-/** Links to the first of two programs begin with `before:`. */
-const sign = () => (programs.value.length > 1 && side.value === 0 ? "before:" : "");
+/** Links to the first of two programs begin with `before:`, those to graphs of a log with their number. */
+function sign(): string {
+  if (programs.value.length < 2) return "";
+  return paired.value ? ["before:", ""][side.value] : `${side.value + 1}:`;
+}
 
 export function show(where: "left" | "right" | "below", tab: string) {
   if (tabs.value[where] !== tab) tabs.value = { ...tabs.value, [where]: tab };
@@ -114,15 +121,16 @@ export function turn(to: number) {
   batch(() => { clear(); side.value = to; });
 }
 
-/** Follows the address: `#body[12]`, `#buffer=buf3`, either of them after `before:`. */
+/** Follows the address: `#body[12]`, `#buffer=buf3`, either of them after `before:` or `2:`. */
 export function follow() {
   let hash = location.hash.slice(1);
   try { hash = decodeURIComponent(hash); } catch { /* as it stands */ }
-  const before = hash.startsWith("before:");
-  if (before) hash = hash.slice(7);
+  const [mark, number] = /^(?:before|(\d+)):/.exec(hash) ?? [""];
+  hash = hash.slice(mark.length);
   if (!hash) return clear();
   batch(() => {
-    if (programs.value.length > 1) turn(before ? 0 : 1);
+    if (paired.value) turn(mark ? 0 : 1);
+    else if (programs.value[Number(number) - 1]) turn(Number(number) - 1);
     const p = program.value, line = p.numberOf.get(hash);
     const buffer = hash.startsWith("buffer=") ? p.bufferOf.get(hash.slice(7)) : undefined;
     if (line !== undefined) chooseLines([line], "", line, true);

@@ -8,6 +8,13 @@ import { choice, chooseLines, program } from "./state";
 
 const WORK = new Set(["kernel", "op", "collective", "wait", "control"]);
 
+/** Where each line of the main body begins: one unit a line, or microseconds of a recorded run. */
+function beginnings(p: Program): number[] {
+  const found = [0], isTimed = p.timed.length > 0;
+  for (const line of p.body) found.push(found.at(-1)! + (isTimed ? 1e6 * (p.view.times[line]?.seconds ?? 0) : 1));
+  return found;
+}
+
 function drawingOf(p: Program, held: number[], chosen: Set<number>, now: number): Drawing {
   const { lines, streams, orders } = p.view;
   const items = p.body.flatMap((line, position) => (WORK.has(lines.kind[line]) ? [{ line, position }] : []));
@@ -16,11 +23,11 @@ function drawingOf(p: Program, held: number[], chosen: Set<number>, now: number)
   const names = streams.map((name, n) => ({ name, n })).filter(({ n }) => used.has(n));
   const lanes = [...names.map((each) => each.name), ...(flights.length ? ["in flight"] : []), "memory"];
   const laneOf = new Map(names.map(({ n }, lane) => [n - 1, lane]));
-  const most = Math.max(1, ...held);
+  const most = Math.max(1, ...held), at = beginnings(p), end = (n: number) => at[Math.min(n, at.length - 1)];
   const room = (height: number) => (height - 34) / lanes.length;
   const box = (lane: number, height: number) => ({ top: 16 + lane * room(height), high: Math.min(room(height) - 6, 44) });
   return {
-    length: Math.max(1, p.body.length),
+    length: Math.max(1e-6, end(p.body.length)),
     draw(c, x, height, ink) {
       c.font = "11px system-ui, sans-serif";
       c.textAlign = "right";
@@ -48,10 +55,10 @@ function drawingOf(p: Program, held: number[], chosen: Set<number>, now: number)
         }
       };
       for (const { line, position } of items)
-        paint(position, position + 1, laneOf.get(lines.stream[line])!, lines.callee[line] || lines.mnemonic[line],
+        paint(at[position], at[position + 1], laneOf.get(lines.stream[line])!, lines.callee[line] || lines.mnemonic[line],
           chosen.has(line), lines.kind[line] === "wait");
       for (const each of flights)
-        paint(p.position.get(each.start)!, p.position.get(each.end)! + 1, names.length,
+        paint(at[p.position.get(each.start)!], at[p.position.get(each.end)! + 1], names.length,
           lines.callee[each.start], chosen.has(each.start));
       c.strokeStyle = ink.text;
       for (const each of orders) {
@@ -59,8 +66,8 @@ function drawingOf(p: Program, held: number[], chosen: Set<number>, now: number)
         if (each.kind !== "event" || from === undefined || to === undefined) continue;
         const [a, b] = [each.start, each.end].map((line) => box(laneOf.get(lines.stream[line]) ?? 0, height));
         c.beginPath();
-        c.moveTo(x(from + 0.5), a.top + a.high / 2);
-        c.lineTo(x(to + 0.5), b.top + b.high / 2);
+        c.moveTo(x((at[from] + at[from + 1]) / 2), a.top + a.high / 2);
+        c.lineTo(x((at[to] + at[to + 1]) / 2), b.top + b.high / 2);
         c.stroke();
       }
       const { top, high } = box(lanes.length - 1, height);
@@ -69,16 +76,16 @@ function drawingOf(p: Program, held: number[], chosen: Set<number>, now: number)
       c.moveTo(x(0), top + high);
       held.forEach((bytes, n) => {
         const y = top + high * (1 - bytes / most);
-        c.lineTo(x(n), y);
-        c.lineTo(x(n + 1), y);
+        c.lineTo(x(end(n)), y);
+        c.lineTo(x(end(n + 1)), y);
       });
-      c.lineTo(x(held.length), top + high);
+      c.lineTo(x(end(held.length)), top + high);
       c.fill();
       c.restore();
-      drawTimes(c, x, height, ink, [{ position: now, name: "" }]);
+      drawTimes(c, x, height, ink, now < 0 ? [] : [{ position: (at[now] + at[now + 1]) / 2 - 0.5, name: "" }]);
     },
     hit(px, py, x, height) {
-      const position = Math.floor(x.invert(px)), line = p.body[position];
+      const place = x.invert(px), position = at.findIndex((_, n) => at[n] <= place && place < at[n + 1]), line = p.body[position];
       if (px < LEFT || line === undefined) return null;
       const lane = lanes.findIndex((_, n) => py >= box(n, height).top - 3 && py <= box(n, height).top + box(n, height).high + 3);
       const flight = lanes[lane] === "in flight" &&
@@ -98,6 +105,6 @@ export function TimelinePane({ plans, theme }: { plans: Plan[]; theme: string })
   const drawing = useMemo(() => drawingOf(p, held, value.lines, now), [p, held, value]);
   return <div class="timeline">
     <Picture drawing={drawing} theme={theme} label={`Order of ${p.body.length} lines on streams: ${p.view.streams.join(", ")}`} />
-    <p class="quiet">One unit is one line: nothing here was timed. Scroll to zoom, drag to move.</p>
+    <p class="quiet">{p.timed.length > 0 ? "Microseconds of the recorded run, one call after another." : "One unit is one line: nothing here was timed."} Scroll to zoom, drag to move.</p>
   </div>;
 }

@@ -116,15 +116,44 @@ def test_runs_and_differences_become_findings(tmp_path: Path) -> None:
     record = tmp_path / "stats.jsonl"
     entry = {"call": "0001 relu", "when": "after", "buffer": "h", "nan": 3}
     record.write_text(json.dumps(entry) + "\n", encoding="utf-8")
-    view = shown(program, targets=[], run=record)
+    view = shown(program, targets=[], found=[record])
     (finding,) = view.findings
     assert view.lines.callee[finding.line] == "relu"
     assert view.buffers.name[finding.buffer] == "h"
     assert list(view.recorded) == [finding.line]
-    for text in ("{}", "[1]", "no", json.dumps({**entry, "call": "7 other"})):
+    assert view.recorded[finding.line] == [{"when": "after", "buffer": "h", "nan": 3}]
+    others = [{**entry, "call": "7 other"}, {"difference": "", "call": 3, "buffer": ""}]
+    others += [{"faults": [3], "not_shown": []}, {"format": "else"}, {**entry, "call": []}]
+    others += [{"call": "0001 relu", "seconds": "1", "least": 1, "visits": 1}]
+    for text in ("{}", "[1]", "no", "[" * 9999, *map(json.dumps, others)):
         record.write_text(text, encoding="utf-8")
         with pytest.raises(RecordError):
-            shown(program, targets=[], run=record)
+            shown(program, targets=[], found=[record])
+    for what in (tmp_path / "none", 3, None):
+        with pytest.raises(RecordError):
+            shown(program, targets=[], found=[what])
+
+
+def test_a_recorded_run_is_in_each_pane_and_export(tmp_path: Path) -> None:
+    program = sample(tmp_path)
+    entry = {"call": "0001 relu", "seconds": 2e-5, "least": 1e-5, "visits": 1}
+    moved = {"read_bytes": 1024, "written_bytes": 1024}
+    second = {"call": "0004 aten::sigmoid.out", "seconds": 5e-5, "least": 5e-5, "visits": 1}
+    head = {"format": "wrapper_ir.run", "version": 1, "program": "sample", "target": "python"}
+    rows = [{**head, "runs": 4, "seconds": 1e-4}, {**entry, **moved}, {**second, **moved}]
+    record = tmp_path / "run.jsonl"
+    record.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    view = shown(program, targets=[], found=[record])
+    assert {view.lines.callee[n]: t.seconds for n, t in view.times.items()} == {
+        "relu": 2e-5,
+        "aten::sigmoid.out": 5e-5,
+    }
+    assert "4 runs" in view.facts["recorded"]
+    work = {e["name"]: e for e in perfetto([view])["traceEvents"] if e["ph"] == "X"}
+    assert (work["relu"]["dur"], work["aten::sigmoid.out"]["dur"]) == (20.0, 50.0)
+    assert work["aten::sigmoid.out"]["ts"] >= work["relu"]["ts"] + 20
+    assert work["relu"]["args"]["read_bytes"] == 1024
+    assert work["aten::mm.out"]["dur"] == 0
 
 
 def test_a_graph_and_what_could_not_be_shown_of_it() -> None:
@@ -136,7 +165,7 @@ def test_a_graph_and_what_could_not_be_shown_of_it() -> None:
         )
     (program,), (graph,) = programs, programs.graphs
     found = wir.validate(program, graph)
-    view = shown(program, targets=[], graph=graph, validation=found)
+    view = shown(program, targets=[], graph=graph, found=[found])
     assert view.nodes.name == [node.name for node in graph.graph.nodes]
     mm = next(n for n, text in enumerate(view.nodes.text) if "mm" in text)
     lines = [
@@ -144,6 +173,26 @@ def test_a_graph_and_what_could_not_be_shown_of_it() -> None:
     ]
     assert any(view.lines.kind[line] == "op" for line in lines)
     assert len(view.findings) == len(found.faults) + len(found.not_shown)
+
+
+def test_a_file_alone_has_its_graph(tmp_path: Path) -> None:
+    """The ops of all nodes that lines compute, those of fused kernels too, and what they take."""
+    import torch
+
+    with wir.record() as programs:
+        torch.compile(lambda x, y: torch.split(torch.relu(x @ y) + 1, 4)[0], backend="wrapper_ir")(
+            torch.ones(8, 8), torch.ones(8, 8)
+        )
+    (program,), (graph,) = programs, programs.graphs
+    program.save(tmp_path / "p.wir")
+    view = shown(wir.load(tmp_path / "p.wir"), targets=[])
+    calls = dict(zip(view.nodes.name, view.nodes.text, strict=True))
+    nodes = {node.name: node for node in graph.graph.nodes if node.name in calls}
+    assert len(nodes) == len(calls) >= 3
+    for name, node in nodes.items():
+        assert calls[name].startswith(f"%{name} = {node.target}(")
+        assert all(given.name in calls[name].partition("(")[2] for given in node.all_input_nodes)
+    assert calls["mm"] == "%mm = aten.mm.default(arg0_1, arg1_1)"
 
 
 def test_the_same_program_gives_the_same_page(tmp_path: Path) -> None:

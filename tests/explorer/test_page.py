@@ -9,11 +9,13 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
 
 import wrapper_ir as wir
-from tests.explorer.samples import sample
+from tests.explorer.samples import rewritten, sample
 from tests.pages import ROOT
-from wrapper_ir.explorer import add_difference
+from wrapper_ir.debugging import record_run
+from wrapper_ir.explorer import explore_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -128,10 +130,12 @@ def test_a_line_has_an_address_and_back_goes_back(
 def test_from_a_wrong_number_to_the_source_in_few_clicks(
     opened: Callable[..., Page], tmp_path: Path
 ) -> None:
-    made = wir.explore(sample(tmp_path), targets=["python"])
-    (view,) = made.document.programs
-    add_difference(view, "0004 aten::sigmoid.out", "gate", "3 of 256 elements differ")
-    page = opened(made)  # a first difference is on the first screen
+    difference = tmp_path / "bisect.json"
+    found = {"call": "0004 aten::sigmoid.out", "buffer": "gate", "difference": "3 of 256 elements"}
+    difference.write_text(json.dumps(found), encoding="utf-8")
+    page = opened(
+        wir.explore(sample(tmp_path), targets=["python"], found=[difference])
+    )  # a first difference is on the first screen
     page.locator("#below button.link").first.click()
     assert marked(page, "#left") == ["return big.sum(0) + torch.sigmoid(h)"]
     assert [text.split("(")[0] for text in marked(page, "#middle")] == ["aten::sigmoid.out"]
@@ -141,6 +145,30 @@ def test_from_a_wrong_number_to_the_source_in_few_clicks(
         "button", name="body["
     ).first.click()
     assert marked(page, "#left") == ["return big.sum(0) + torch.sigmoid(h)"]
+
+
+def test_a_recorded_run_from_the_slowest_call_to_its_source(
+    opened: Callable[..., Page], tmp_path: Path
+) -> None:
+    program = wir.plan_memory(sample(tmp_path)).replace(data={"w": torch.randn(64, 16)})
+    run = record_run(program, [torch.randn(16, 64)], runs=3)
+    slowest = max(run.calls, key=lambda call: call.seconds).call.partition(" ")[2]
+    page = opened(wir.explore(program, targets=["python"], found=[run]))
+    times = page.get_by_role("table", name="Times")
+    assert len(times.get_by_role("row").all()) == 1 + 6  # six calls
+    assert "3 runs" in (page.text_content("#below") or "")
+    times.get_by_role("button").first.click()
+    assert slowest in marked(page, "#middle")[0]
+    (source,) = marked(page, "#left")
+    assert re.match(r"[\d.]+ (\u00b5s|ms)", source), source
+    page.get_by_role("tab", name="Details").click()
+    assert "of all calls" in (page.text_content("#below") or "")
+    assert page.get_by_role("table", name="Recorded").count() == 1
+    page.get_by_role("tab", name="Kernels").click()
+    row(page, "#right", "@relu")
+    assert re.search(r"C\+\+, 1 call, [\d.]+ ", marked(page, "#right")[0])
+    page.get_by_role("tab", name="Timeline").click()
+    page.wait_for_selector("#below >> text=Microseconds of the recorded run")
 
 
 def test_from_the_peak_to_the_buffers_that_make_it_in_two_clicks(
@@ -320,3 +348,73 @@ def test_the_page_shows_what_json_says(opened: Callable[..., Page], tmp_path: Pa
     shown = "\n".join(page.locator("#middle .row").all_text_contents())
     for text in view["text"]["rows"][:10]:
         assert text in shown
+
+
+def test_what_stock_torch_compiled_is_tied_together(
+    opened: Callable[..., Page], traced: Path
+) -> None:
+    page = opened(explore_trace(traced))
+    assert page.get_by_role("tab").all_inner_texts()[:4] == [
+        "Source",
+        "Dynamo graph",
+        "ATen graph",
+        "After passes",
+    ]
+    assert page.get_by_role("tab", name="Memory").count() == 0
+    row(page, "#left", "h.softmax(-1)")
+    kernels = [text for text in marked(page, "#middle") if text.startswith("cpp_fused")]
+    assert len(kernels) == 1
+    assert marked(page, "#right")[0].startswith("@cpp_fused")
+    page.get_by_role("tab", name="After passes").click()
+    assert any(text.startswith("relu") for text in marked(page, "#left"))
+    row(page, "#left", "torch.ops.aten.mm.default")
+    assert any(text.startswith("extern_kernels.mm") for text in marked(page, "#middle"))
+    page.get_by_label("Graph of the log").select_option(label="0/0 model.py:5 backward")
+    page.wait_for_selector("#middle .row >> text=tangents_1")
+    page.get_by_label("Graph of the log").select_option(index=4)  # without provenance
+    page.get_by_role("tab", name="ATen graph").click()
+    row(page, "#left", "torch.ops.aten.tanh.default")
+    page.get_by_role("tab", name="Source").click()
+    assert marked(page, "#left") == ["return torch.tanh(x @ w) + 1"]
+    page.fill("#search", "aten.tanh")
+    page.locator("#hits li", has_text="After passes").first.click()
+    assert page.get_by_role("tab", name="After passes").get_attribute("aria-selected") == "true"
+    for _ in range(3):
+        page.keyboard.press("b")
+        page.keyboard.press("s")
+        page.keyboard.press("j")
+
+
+def test_a_line_of_a_log_has_an_address(opened: Callable[..., Page], traced: Path) -> None:
+    made = explore_trace(traced)
+    lines = made.document.programs[1].lines
+    path = lines.path[lines.kind.index("kernel")]
+    page = opened(made, f"#2:{path}")
+    assert page.get_by_label("Graph of the log").input_value() == "1"
+    assert any("cpp_fused" in text for text in marked(page, "#middle"))
+    row(page, "#middle", "extern_kernels.mm")
+    assert page.evaluate("location.hash").startswith("#2:call[")
+
+
+def test_names_in_logs_are_never_code(
+    opened: Callable[..., Page], traced: Path, tmp_path: Path
+) -> None:
+    evil = "</script><img src=x onerror=alert(1)>'\"&<!--"
+    folder = rewritten(
+        traced,
+        tmp_path / "evil",
+        ("cpp_fused", "cpp_<img src=x onerror=alert(1)>_fused"),
+        ("class GraphModule", f"# {evil}\nclass GraphModule"),
+        ("code: ", f"code: {evil}"),
+        ("size mismatch", evil),
+    )
+    made = explore_trace(folder)
+    assert evil[:20] not in made.html
+    page = opened(made)
+    for number in range(len(made.document.programs)):
+        page.get_by_label("Graph of the log").select_option(index=number)
+        for tab in page.get_by_role("tab").all():
+            tab.click()
+    page.fill("#search", "onerror")
+    page.wait_for_selector("#hits li .code")
+    assert page.locator("img").count() == 0

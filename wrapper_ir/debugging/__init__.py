@@ -1,6 +1,6 @@
 """Tools for programs with wrong results.
 
-Compare a program with its graph, bisect two runs, extract a call, reduce the program.
+Compare a program with its graph, bisect two runs, extract a call, reduce the program. Record a run.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from wrapper_ir.debugging.extract import (
     extract,
     find_call,
 )
+from wrapper_ir.debugging.recording import CallTime, RecordedRun, record_run
 from wrapper_ir.debugging.reduce import (
     CommandError,
     NoFailureError,
@@ -26,7 +27,8 @@ from wrapper_ir.debugging.validation import validate
 from wrapper_ir.graphs.findings import NotShown, Validation
 from wrapper_ir.runtime.probes import ProbeEvent, debug_session, hook
 
-__all__ = ["BisectResult", "CallNotFoundError", "CallNotReachedError", "CommandError"]
+__all__ = ["BisectResult", "CallNotFoundError", "CallTime", "RecordedRun", "record_run"]
+__all__ += ["CallNotReachedError", "CommandError"]
 __all__ += ["DifferentCallsError", "ExtractedCall", "NoFailureError", "NoOriginsError"]
 __all__ += ["OtherGraphError", "ProbeEvent", "bisect", "by_command", "by_difference"]
 __all__ += ["NotShown", "Validation", "debug_session", "extract", "find_call", "hook", "reduce"]

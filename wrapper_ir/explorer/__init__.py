@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 from wrapper_ir.diffing import diff
 from wrapper_ir.emitters import emitter_class, emitter_names
 from wrapper_ir.errors import OptionError
+from wrapper_ir.explorer.compiled import explore_trace
 from wrapper_ir.explorer.document import VERSION, Document
-from wrapper_ir.explorer.findings import RecordError, add_difference, add_run, add_validation
+from wrapper_ir.explorer.findings import RecordError, add_found
+from wrapper_ir.explorer.logs import TraceError
 from wrapper_ir.explorer.memory import plan_of
 from wrapper_ir.explorer.page import PAGE, Page
 from wrapper_ir.explorer.programs import view_of
@@ -25,15 +27,13 @@ from wrapper_ir.passes import lower
 from wrapper_ir.planning import STRATEGIES, PlanResult, plan
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Mapping, Sequence
 
     from wrapper_ir.explorer.document import View
-    from wrapper_ir.explorer.findings import Difference, Validated
     from wrapper_ir.lines import Program
 
-__all__ = ["PAGE", "VERSION", "Document", "Page", "RecordError", "add_difference", "explore"]
-__all__ += ["memory_snapshot", "perfetto"]
+__all__ = ["PAGE", "VERSION", "Document", "Page", "RecordError", "TraceError", "explore"]
+__all__ += ["explore_trace", "memory_snapshot", "perfetto"]
 
 #: The plans that are shown side by side: strategy and lifetime of arenas.
 _PLANS: Final = {**{name: (name, "call") for name in STRATEGIES}, "pool, kept": ("pool", "kept")}
@@ -47,9 +47,7 @@ def explore(  # noqa: PLR0913 - a program, and what is known of it
     plans: Sequence[str] | None = None,
     strategy: str = "reuse",
     graph: object = None,
-    run: str | os.PathLike[str] | None = None,
-    difference: Difference | None = None,
-    validation: Validated | None = None,
+    found: Iterable[object] = (),
     sources: bool = True,
 ) -> Page:
     """Return a page that shows a program: source, graph, lines, texts, kernels, memory, streams.
@@ -64,9 +62,10 @@ def explore(  # noqa: PLR0913 - a program, and what is known of it
             all of them. A program that is planned has only its own.
         strategy: The plan whose lines are shown.
         graph: The graph module that the program was made from, as ``wir.record()`` has it.
-        run: The file ``stats.jsonl`` of a run with the debug printer's level ``stats``.
-        difference: The first difference of two runs, from ``wir.debugging.bisect``.
-        validation: What ``wir.validate`` returned for the program.
+        found: What was found out about the program, the second one if there are two: what
+            ``wir.debugging.record_run``, ``bisect`` or ``wir.validate`` returned, or files of what
+            the commands ``run --record``, ``bisect --json`` and ``validate --json`` wrote, or of
+            the debug printer's level ``stats``.
         sources: Whether files of the model may be read. Only Python files are in which each line
             that the program quotes still stands.
 
@@ -75,25 +74,22 @@ def explore(  # noqa: PLR0913 - a program, and what is known of it
         VerificationError: A program breaks a rule of the IR.
         UnknownEmitterError: No such emitter is installed.
         OptionError: There is no such strategy.
-        RecordError: The file is not a record of a run of the program.
+        RecordError: Something in ``found`` says nothing of a run of the program.
     """
     names = tuple(emitter_names() if targets is None else targets)
     for name in names:
         emitter_class(name)  # a misspelt name is told before any work is done
     shown, views = [], []
-    for each in (program,) if other is None else (program, other):
-        given = as_program(each, "wir.explore")
+    for which in (program,) if other is None else (program, other):
+        given = as_program(which, "wir.explore")
         done, made = _plans(given, strategy, plans)
         views.append(_view(given.stage, done, made, graph=graph, sources=sources))
         views[-1].targets = [target_of(name, done.program, views[-1]) for name in names]
         shown.append(done.program)
-    if run is not None:
-        add_run(views[-1], run)
-    if difference is not None and difference.call is not None:
-        add_difference(views[0], difference.call.label, difference.buffer, difference.words)
-    if validation is not None:
-        numbers = {str(theirs): n for theirs, n in places(program, shown[0], views[0]).items()}
-        add_validation(views[0], validation, numbers)
+    last = program if other is None else other
+    numbers = {str(path): n for path, n in places(last, shown[-1], views[-1]).items()}
+    for each in found:
+        add_found(views[-1], each, numbers)
     changes = None if other is None else json.loads(diff(*shown).to_json())
     return Page(Document(views, changes))
 

@@ -107,6 +107,18 @@ class Nodes:
 
 
 @dataclass(slots=True)
+class Graph:
+    """A graph that torch's log has as text."""
+
+    title: str
+    rows: list[str]
+    lines: list[list[int]]
+    """For each row, the lines that compute its node."""
+    frames: list[int]
+    """For each row, the place in the model that it comes from."""
+
+
+@dataclass(slots=True)
 class Target:
     """The text of an emitter, or why it has none."""
 
@@ -195,13 +207,29 @@ class Finding:
 
 
 @dataclass(slots=True)
+class Time:
+    """What a call took in a recorded run."""
+
+    seconds: float
+    """The median of the runs, all visits of the call together."""
+    least: float
+    visits: int
+    read_bytes: int
+    written_bytes: int
+
+
+@dataclass(slots=True)
 class View:
-    """One program with everything that a page shows of it."""
+    """One program with everything that a page shows of it.
+
+    What stock torch compiled is shown in the same columns: its lines are statements of Inductor's
+    code, its buffers are variables, whose sizes are not known (-1), and it has no plans.
+    """
 
     name: str
     role: str
     stage: str
-    """The stage that it was given in; what is shown is planned."""
+    """The stage that it was given in; what is shown is planned. Empty for what torch compiled."""
     figures: dict[str, int | None]
     hints: dict[str, int]
     inputs: list[int]
@@ -223,11 +251,20 @@ class View:
     findings: list[Finding] = field(default_factory=list)
     recorded: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     """For calls of a recorded run: what was measured of each of their buffers."""
+    times: dict[int, Time] = field(default_factory=dict)
+    """The time of calls in a recorded run, by line."""
+    graphs: list[Graph] = field(default_factory=list)
+    """Of what stock torch compiled: graphs in the order of their making. ``nodes`` has those of the
+    last one."""
+    language: str = "wir"
+    """The language of ``text``; ``python`` for what Inductor wrote."""
+    facts: dict[str, str] = field(default_factory=dict)
+    """What else is known, in words."""
 
 
 @dataclass(slots=True)
 class Document:
-    """All that a page shows: a program, or two and how they differ."""
+    """All that a page shows: a program, two and how they differ, or what torch compiled."""
 
     programs: list[View]
     changes: dict[str, Any] | None = None

@@ -1,30 +1,45 @@
-"""Findings about a program's lines: recorded runs, first differences, faults."""
+"""What was found out about a program: recorded runs, first differences, faults.
+
+It comes as files or as the objects that functions return. Both are read as one form of data:
+``rows`` of a run, the ``difference`` of two runs, or ``faults`` and what is ``not_shown``.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.explorer.document import NONE, Finding
+from wrapper_ir.explorer.document import NONE, Finding, Time
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Mapping
 
     from wrapper_ir.explorer.document import View
 
 
 class RecordError(WrapperIRError):
-    """A file is not a record of a run.
+    """A file or an object says nothing of a run or a comparison of the program.
 
-    Fields: ``file`` is its path, ``reason`` says why it is not.
+    Fields: ``file`` is its path or its type, ``reason`` says why not.
     """
 
     code = "WIR1601"
-    template = "{file!r} is not a record of a run: {reason}"
-    default_hint = "the debug printer's level 'stats' writes one, stats.jsonl"
+    template = "{file!r} says nothing of a run of this program: {reason}"
+    default_hint = (
+        "give what `run --record` or the debug printer's level 'stats' wrote,"
+        " or what `bisect --json` or `validate --json` printed"
+    )
+
+
+@runtime_checkable
+class Recorded(Protocol):
+    """A recorded run, such as :class:`wrapper_ir.debugging.RecordedRun`."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of the record."""
 
 
 class Labelled(Protocol):
@@ -35,6 +50,7 @@ class Labelled(Protocol):
         """Its number and what it calls."""
 
 
+@runtime_checkable
 class Difference(Protocol):
     """The first difference of two runs: what :func:`wrapper_ir.debugging.bisect` returns."""
 
@@ -51,6 +67,7 @@ class Difference(Protocol):
         """How it differs."""
 
 
+@runtime_checkable
 class Validated(Protocol):
     """A result of :func:`wrapper_ir.validate`."""
 
@@ -63,56 +80,128 @@ class Validated(Protocol):
         """Lines of which nothing can be said, each with a path and a reason."""
 
 
-def add_run(view: View, file: str | os.PathLike[str]) -> None:
-    """Add the statistics that the debug printer wrote during a run.
+def add_found(view: View, found: object, numbers: Mapping[str, int]) -> None:
+    """Add what was found out about a program to its view.
+
+    Args:
+        view: The view.
+        found: A file, or an object that a function returned.
+        numbers: The numbers of lines by their paths in the program that was given.
 
     Raises:
-        RecordError: The file is not such a record, or that of another program.
+        RecordError: It says nothing of such a program.
     """
-    for entry in _entries(file):
-        number = view.labels.get(str(entry.pop("call")))
-        if number is None:
-            reason = f"the program '{view.name}' makes other calls"
-            raise RecordError(file=str(file), reason=reason)
-        view.recorded.setdefault(number, []).append(entry)
-        for what in ("nan", "inf"):
-            if entry.get(what) and entry.get("when") == "after":
-                words = f"{entry['buffer']} holds {entry[what]} {what}"
-                view.findings.append(
-                    Finding("values", number, words, _buffer(view, entry["buffer"]))
-                )
-
-
-def _entries(file: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    name, data = _data(found)
     try:
-        rows = Path(file).read_text(encoding="utf-8").splitlines()
-        entries = [json.loads(row) for row in rows]
-    except OSError as error:
-        raise RecordError(file=str(file), reason=error.strerror or str(error)) from error
-    except ValueError as error:
+        if isinstance(data, list):
+            _add_rows(view, data)
+        elif "difference" in data:
+            _add_difference(view, data)
+        else:
+            _add_validation(view, data, numbers)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"it has another form ({type(error).__name__}: {error})"
+        raise RecordError(file=name, reason=reason) from error
+    except _OtherProgramError as error:
+        reason = f"the program '{view.name}' makes no call {error.args[0]!r}"
+        raise RecordError(file=name, reason=reason) from error
+
+
+class _OtherProgramError(Exception):
+    """A call is named that the program does not make."""
+
+
+def _data(found: object) -> tuple[str, Any]:
+    """Return the name of what was found, and its data: rows, or an object."""
+    if isinstance(found, (str, os.PathLike)):
+        return str(found), _read(Path(found))
+    name = type(found).__name__
+    if isinstance(found, Recorded):
+        return name, found.rows()
+    if isinstance(found, Difference):
+        call = None if found.call is None else found.call.label
+        return name, {"call": call, "buffer": found.buffer, "difference": found.words}
+    if isinstance(found, Validated):
+        faults = [{"path": str(each.path), "text": str(each)} for each in found.faults]
+        missing = [{"path": str(each.path), "text": str(each)} for each in found.not_shown]
+        return name, {"faults": faults, "not_shown": missing}
+    raise RecordError(file=name, reason="it is neither a file nor a result of the debugging tools")
+
+
+def _read(file: Path) -> Any:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise RecordError(file=str(file), reason=reason) from error
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError):
+        whole = None
+    if isinstance(whole, dict) and whole.keys() & {"difference", "faults"}:
+        return whole
+    try:
+        return [json.loads(row) for row in text.splitlines()]
+    except (ValueError, RecursionError) as error:
         raise RecordError(file=str(file), reason="it is not JSON, line by line") from error
-    if not all(isinstance(each, dict) and {"call", "buffer"} <= each.keys() for each in entries):
-        raise RecordError(file=str(file), reason="a line names no call and buffer")
-    return entries
 
 
-def add_difference(view: View, label: str, buffer: str, words: str) -> None:
-    """Add the first difference of two runs, at the call with this label."""
-    number = view.labels.get(label, NONE)
-    text = f"first difference: {label} wrote a different {buffer}: {words}"
-    view.findings.insert(0, Finding("difference", number, text, _buffer(view, buffer)))
+def _add_rows(view: View, rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        if "format" in row:
+            view.facts |= _about(row)
+            continue
+        number = _line(view, row["call"])
+        if "seconds" in row:
+            values = {name: row[name] for name in Time.__slots__}
+            if not all(isinstance(value, (int, float)) for value in values.values()):
+                raise ValueError("a time is no number")
+            view.times[number] = Time(**values)
+        else:
+            _add_values(view, number, row)
 
 
-def add_validation(view: View, found: Validated, numbers: Mapping[str, int]) -> None:
-    """Add faults, and lines that are not shown to do what the graph says.
+def _about(row: dict[str, Any]) -> dict[str, str]:
+    if row["format"] != "wrapper_ir.run":
+        raise ValueError(f"the format is {row['format']!r}")
+    how = f"{row['runs']:d} runs with the target '{row['target']}'"
+    return {"recorded": f"{how}, {1e6 * row['seconds']:,.1f} us each without probes"}
 
-    ``numbers`` are those of lines by their paths in the program that was validated.
-    """
-    for fault in found.faults:
-        view.findings.append(Finding("fault", numbers.get(str(fault.path), NONE), str(fault)))
-    for each in found.not_shown:
-        number = numbers.get(str(each.path), NONE)
-        view.findings.append(Finding("not shown", number, f"not shown: {each}"))
+
+def _line(view: View, label: object) -> int:
+    if label not in view.labels:
+        raise _OtherProgramError(label)
+    return view.labels[str(label)]
+
+
+def _add_values(view: View, number: int, row: dict[str, Any]) -> None:
+    buffer = row["buffer"]
+    view.recorded.setdefault(number, []).append({k: v for k, v in row.items() if k != "call"})
+    for what in ("nan", "inf"):
+        if row.get(what) and row.get("when") == "after":
+            words = f"{buffer} holds {row[what]} {what}"
+            view.findings.append(Finding("values", number, words, _buffer(view, buffer)))
+
+
+def _add_difference(view: View, data: dict[str, Any]) -> None:
+    """Add the first difference of two runs, if there was one."""
+    label, buffer = data["call"], data["buffer"]
+    if label is None:
+        return
+    text = f"first difference: {label} wrote a different {buffer}: {data['difference']}"
+    finding = Finding("difference", _line(view, label), text, _buffer(view, buffer))
+    view.findings.insert(0, finding)
+
+
+def _add_validation(view: View, data: dict[str, Any], numbers: Mapping[str, int]) -> None:
+    """Add faults, and lines that are not shown to do what the graph says."""
+    for fault in data["faults"]:
+        text = fault.get("text") or f"{fault['code']}: {fault['message']}"
+        view.findings.append(Finding("fault", numbers.get(fault["path"], NONE), text))
+    for each in data["not_shown"]:
+        text = each.get("text") or f"{each['path'] or each['part']}: {each['why']}"
+        number = numbers.get(each["path"], NONE)
+        view.findings.append(Finding("not shown", number, f"not shown: {text}"))
 
 
 def _buffer(view: View, name: str) -> int:

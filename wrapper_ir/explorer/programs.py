@@ -251,6 +251,7 @@ def _origins(program: Program, graph: Mapping[str, str]) -> tuple[Origins, Frame
     """Return the origins, and the frames and nodes that they name."""
     origins, frames, nodes = Origins(), Rows(), Rows()
     ops: dict[str, str] = {}
+    calls: dict[str, str] = {}
     for name in graph:
         nodes.of(name)
     for origin in program.origins:
@@ -259,6 +260,9 @@ def _origins(program: Program, graph: Mapping[str, str]) -> tuple[Origins, Frame
         origins.nodes.append([nodes.of(name) for name in origin.nodes])
         if len(origin.ops) == len(origin.nodes) == 1:  # otherwise nothing says whose op it is
             ops[origin.nodes[0]] = origin.ops[0]
+        calls |= {
+            n: f"%{n} = {call}" for n, call in zip(origin.nodes, origin.calls, strict=False) if call
+        }
         rows = [frames.of(dataclasses.replace(frame, code="")) for frame in origin.frames]
         origins.frames.append(rows)
         shown = origin.frame
@@ -271,5 +275,5 @@ def _origins(program: Program, graph: Mapping[str, str]) -> tuple[Origins, Frame
         [frame.function for frame in places],
     )
     names = [str(name) for name in nodes.rows]
-    texts = [graph.get(name, "") for name in names]
+    texts = [graph.get(name, calls.get(name, "")) for name in names]
     return origins, columns, Nodes(names, [ops.get(name, "") for name in names], texts)

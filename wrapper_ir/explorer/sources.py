@@ -27,6 +27,11 @@ def source_files(program: Program, frames: Frames, *, read: bool) -> list[Source
             rows = quoted.setdefault(frame.file, {})
             rows[frame.line] = rows.get(frame.line) or frame.code
     assert len(quoted) == len(set(frames.file))
+    return files_of(quoted, read=read)
+
+
+def files_of(quoted: dict[str, dict[int, str]], *, read: bool) -> list[SourceFile]:
+    """Return files by the lines that are quoted of them."""
     return [_file(name, rows, read=read) for name, rows in quoted.items()]
 
 

@@ -1,11 +1,12 @@
 """Exports for other viewers: Chrome's trace events (Perfetto), and snapshots of torch's memory.
 
-Nothing was measured for them: each line of the main body takes one microsecond. Lines in regions
-belong to the line that holds them.
+Each line of the main body takes one microsecond. If a run was recorded, calls take what was
+measured and other lines none. Lines in regions belong to the line that holds them.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.explorer.document import NONE
@@ -39,6 +40,7 @@ class _Trace:
     def __init__(self, view: View, pid: int) -> None:
         self._view, self._pid = view, pid
         self._places = _places(view)
+        self._begins = _begins(view, self._places)
         self._rows = {line: row for row, line in enumerate(view.text.lines)}
         self._flight = len(view.streams) + _HOST
 
@@ -52,29 +54,34 @@ class _Trace:
         for number, at in self._places.items():
             if view.lines.kind[number] in _WORK:
                 name, about = self._about(number)
-                yield self._span(view.lines.kind[number], name, self._thread(number), at, 1) | about
+                span = self._span(view.lines.kind[number], name, self._thread(number), at, at + 1)
+                yield span | about
         for row, order in enumerate(view.orders):
             yield from self._ordered(row, order) if order.start != NONE else ()
         for at, held in (
             pair for plan in view.plans if plan.shown for pair in enumerate(plan.held)
         ):
-            yield {"name": "memory held", "ph": "C", "pid": self._pid, "ts": at} | _args(bytes=held)
+            ts = self._begins[at] if at < len(self._begins) else self._begins[-1]
+            yield {"name": "memory held", "ph": "C", "pid": self._pid, "ts": ts} | _args(bytes=held)
 
     def _thread(self, number: int) -> int:
         return self._view.lines.stream[number] + 1 + _HOST
 
-    def _span(self, kind: str, name: str, thread: int, at: int, length: int) -> dict[str, Any]:
-        where = {"ph": "X", "pid": self._pid, "tid": thread, "ts": at, "dur": length}
+    def _span(self, kind: str, name: str, thread: int, start: int, end: int) -> dict[str, Any]:
+        """Return an event from the beginning of one position to that of another."""
+        ts, duration = self._begins[start], self._begins[end] - self._begins[start]
+        where = {"ph": "X", "pid": self._pid, "tid": thread, "ts": ts, "dur": duration}
         return {"name": name, "cat": kind, **where}
 
     def _ordered(self, row: int, order: Order) -> Iterator[dict[str, Any]]:
         start, end = self._places[order.start], self._places[order.end]
         if order.kind == "collective":
             name = self._about(order.start)[0]
-            yield self._span("collective", name, self._flight, start, end - start + 1)
+            yield self._span("collective", name, self._flight, start, end + 1)
             return
         for sign, at, number in (("s", start, order.start), ("f", end, order.end)):
-            where = {"ph": sign, "pid": self._pid, "tid": self._thread(number), "ts": at + 0.5}
+            ts = (self._begins[at] + self._begins[at + 1]) / 2
+            where = {"ph": sign, "pid": self._pid, "tid": self._thread(number), "ts": ts}
             yield {"name": "event", "cat": "wait", "id": row, "bp": "e", **where}
 
     def _about(self, number: int) -> tuple[str, dict[str, Any]]:
@@ -88,7 +95,19 @@ class _Trace:
                 about["source"] = f"{frame['filename']}:{frame['line']}"
         if number in view.recorded:
             about["recorded"] = view.recorded[number]
+        if number in view.times:
+            about |= dataclasses.asdict(view.times[number])
         return view.lines.callee[number] or view.lines.mnemonic[number], _args(**about)
+
+
+def _begins(view: View, places: dict[int, int]) -> list[float]:
+    """Return the microsecond at which each position begins, and that at which the last one ends."""
+    found = [0.0]
+    for number in places:
+        time = view.times.get(number)
+        took = 1.0 if not view.times else 0.0 if time is None else round(1e6 * time.seconds, 3)
+        found.append(found[-1] + took)
+    return found
 
 
 def _args(**about: object) -> dict[str, Any]:

@@ -68,8 +68,8 @@ class Origin:
     """The fx nodes, the ATen ops and the user's source lines that a wrapper line implements."""
 
     syntax: ClassVar[str] = (
-        "[ nodes {nodes}][ ops {ops}][ module {module}][ values {values}][ handle {handle}]"
-        "{frames:frames}"
+        "[ nodes {nodes}][ calls {calls}][ ops {ops}][ module {module}][ values {values}]"
+        "[ handle {handle}]{frames:frames}"
     )
     nouns: ClassVar[Mapping[str, str]] = {
         "nodes": "the name of a node",
@@ -77,6 +77,7 @@ class Origin:
         "module": "a module's path",
         "values": "the name of a node",
         "handle": "a call's handle",
+        "calls": "a node's call",
     }
     nodes: tuple[str, ...] = ()
     """Names of fx nodes in graph order."""
@@ -93,6 +94,10 @@ class Origin:
     """
     handle: str = ""
     """For a call: its name in Inductor's provenance tracking, such as ``cpp_fused_add_0:1``."""
+    calls: tuple[str, ...] = ()
+    """For each of ``nodes``, its op and what it takes, such as ``aten.mm.default(view, permute)``.
+
+    Empty strings stand for nodes that call nothing; the tuple is empty if nothing is known."""
 
     @property
     def frame(self) -> Frame | None:

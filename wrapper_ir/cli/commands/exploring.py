@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from wrapper_ir.cli import command as cli
 from wrapper_ir.cli import files as io
-from wrapper_ir.cli.errors import FileError
 from wrapper_ir.outputs import Kind, begins_with
-
-if TYPE_CHECKING:
-    from wrapper_ir.explorer import Page
 
 _TRACE: Final = Kind("a Chrome trace", begins_with(b'"traceEvents"'))
 _SNAPSHOT: Final = Kind("a snapshot of memory", begins_with(b"segments"))
@@ -24,7 +20,8 @@ _SNAPSHOT: Final = Kind("a snapshot of memory", begins_with(b"segments"))
 @cli.command("""
 wrapper-ir explore program.wir -o page.html
 wrapper-ir explore before.wir after.wir -o changes.html
-wrapper-ir explore program.wir -o page.html --target python --stats wrapper_ir_debug/stats.jsonl
+wrapper-ir explore program.wir -o page.html --target python --found run.jsonl --found bisect.json
+wrapper-ir explore trace_dir -o page.html
 wrapper-ir explore program.wir --json | jq '.programs[0].plans[] | .strategy, .peak_bytes'
 wrapper-ir explore program.wir --perfetto trace.json --memory-viz memory.pickle
 """)
@@ -42,9 +39,15 @@ wrapper-ir explore program.wir --perfetto trace.json --memory-viz memory.pickle
     shell_complete=cli.words(cli.targets),
 )
 @cli.valued(
-    *("--stats", "FILE", "stats.jsonl of a run with --debug stats."), shell_complete=cli.FILES
+    *(
+        "--found",
+        "FILE",
+        "From run --record, --debug stats, bisect --json, validate --json; may be repeated.",
+        "found",
+    ),
+    multiple=True,
+    shell_complete=cli.FILES,
 )
-@cli.valued(*("--difference", "FILE", "What `bisect --json` printed."), shell_complete=cli.FILES)
 @cli.valued("--perfetto", "PATH", "Write calls, streams and memory as a Chrome trace (JSON).")
 @cli.valued("--memory-viz", "PATH", "Write memory as torch's snapshots are: .pickle or .json.")
 @click.option("--no-sources", is_flag=True, help="Read no files of the model.")
@@ -55,8 +58,7 @@ def explore(  # noqa: PLR0913 - one parameter per option
     other: str | None,
     output: str | None,
     targets: tuple[str, ...],
-    stats: str | None,
-    difference: str | None,
+    found: tuple[str, ...],
     perfetto: str | None,
     memory_viz: str | None,
     *,
@@ -68,24 +70,25 @@ def explore(  # noqa: PLR0913 - one parameter per option
     It ties together the model's source, its graph, the lines, the texts of emitters, kernels,
     memory and streams: what is chosen in one is marked in all others. --json prints everything that
     the page shows.
+
+    In place of a program, a directory can be named that TORCH_TRACE has filled, with stock torch,
+    too: the page then shows the model's source, graphs, Inductor's code and kernels.
     """
-    from wrapper_ir.explorer import PAGE, memory_snapshot
+    from wrapper_ir.explorer import PAGE, explore_trace, memory_snapshot
     from wrapper_ir.explorer import explore as explored
     from wrapper_ir.explorer import perfetto as trace_of
 
-    if not (output or as_json or perfetto or memory_viz):
-        raise click.UsageError("nothing to do: give -o, --json, --perfetto or --memory-viz")
     if file == other == io.STREAM:
         raise click.UsageError("standard input holds one program, not two")
-    if [output, perfetto, memory_viz].count(io.STREAM) + as_json > 1:
-        raise click.UsageError("standard output takes one of them")
-    kinds = {output: PAGE, perfetto: _TRACE, memory_viz: _SNAPSHOT}
-    for path, kind in kinds.items():
-        io.check_output(path, kind)
-    programs = [io.read_program(each) for each in (file, other) if each is not None]
-    page = explored(*programs, targets=targets or None, run=stats, sources=not no_sources)
-    if difference is not None:
-        _add_difference(page, difference)
+    kinds = [(output, PAGE), (perfetto, _TRACE), (memory_viz, _SNAPSHOT)]
+    _check_outputs(kinds, as_json=as_json)
+    if Path(file).is_dir():
+        if other or targets or found or perfetto or memory_viz:
+            raise click.UsageError("logs are shown alone, with -o, --json and --no-sources")
+        page = explore_trace(file, sources=not no_sources)
+    else:
+        programs = [io.read_program(each) for each in (file, other) if each is not None]
+        page = explored(*programs, targets=targets or None, found=found, sources=not no_sources)
     if output is not None:
         io.write_text(output, page.html, PAGE)
     if perfetto is not None:
@@ -97,17 +100,14 @@ def explore(  # noqa: PLR0913 - one parameter per option
         click.echo(page.to_json(), nl=False)
 
 
-def _add_difference(page: Page, file: str) -> None:
-    from wrapper_ir.explorer import add_difference
-
-    try:
-        found = json.loads(io.read_text(file))
-        where = [str(found[key] or "") for key in ("call", "buffer", "difference")]
-    except (ValueError, KeyError, TypeError) as error:
-        reason = "it is not what `wrapper-ir bisect --json` prints"
-        raise FileError(verb="read", file=repr(file), reason=reason) from error
-    if where[0]:
-        add_difference(page.document.programs[0], *where)
+def _check_outputs(kinds: list[tuple[str | None, Kind]], *, as_json: bool) -> None:
+    paths = [path for path, _ in kinds]
+    if not (any(paths) or as_json):
+        raise click.UsageError("nothing to do: give -o, --json, --perfetto or --memory-viz")
+    if paths.count(io.STREAM) + as_json > 1:
+        raise click.UsageError("standard output takes one of them")
+    for path, kind in kinds:
+        io.check_output(path, kind)
 
 
 def _write_snapshot(file: str, snapshot: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from wrapper_ir.cli.reference import Capturable
     from wrapper_ir.lines import Program
+
+T = TypeVar("T")
 
 
 @cli.command("""
@@ -233,6 +235,7 @@ wrapper-ir run program.wir --random 0 --interpret
 wrapper-ir run program.wir --random 0 --interleavings 20
 wrapper-ir run program.wir --random 0 -O arena=kept
 wrapper-ir run program.wir --random 0 --debug print --debug-filter '*softmax*'
+wrapper-ir run program.wir --random 0 --record run.jsonl     # for `explore --found`
 """)
 @cli.program_argument
 @cli.asking("given", cli.Inputs)
@@ -250,6 +253,9 @@ wrapper-ir run program.wir --random 0 --debug print --debug-filter '*softmax*'
     help="Interpret with streams in N random legal orders, on the host, to find races.",
 )
 @cli.output_option("Write the results (.safetensors).")
+@cli.valued(
+    "--record", "PATH", "Time each call in 20 runs; write times, bytes and statistics (.jsonl)."
+)
 @cli.Debugging.asked("Show values: print, names, check, save, stats, ...")
 @cli.json_option
 @cli.force_option
@@ -261,6 +267,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     interpreted: bool,
     interleavings: int | None,
     output: str | None,
+    record: str | None,
     probes: cli.Debugging,
     as_json: bool,
 ) -> None:
@@ -283,6 +290,10 @@ def run(  # noqa: PLR0913 - one parameter per option
     program = io.read_program(file, data=True)
     arguments = given.read(program)
     io.check_output(output, RESULTS)
+    if record is not None:
+        if interpreted or interleavings is not None:
+            raise click.UsageError("--record goes with an emitter, not with --interpret")
+        _record(record, program, arguments, target, chosen)
     printer = probes.printer(None)
     function: Callable[..., Sequence[Any]]
     if interpreted or interleavings is not None:
@@ -303,7 +314,18 @@ def run(  # noqa: PLR0913 - one parameter per option
     _show([summary(value) for value in results], as_json)
 
 
-def _call(function: Callable[..., Sequence[Any]], arguments: Sequence[Any]) -> Sequence[Any]:
+def _record(
+    file: str, program: Program, arguments: Sequence[Any], target: str, options: dict[str, Any]
+) -> None:
+    from wrapper_ir.debugging.recording import RECORD, record_run
+
+    io.check_output(file, RECORD)
+    with step("recording"):
+        found = _call(lambda: record_run(program, arguments, target, **options), ())
+    io.write_text(file, found.text(), RECORD)
+
+
+def _call(function: Callable[..., T], arguments: Sequence[Any]) -> T:
     from wrapper_ir.cli.errors import InputsError
     from wrapper_ir.cli.reference import describe
     from wrapper_ir.errors import WrapperIRError

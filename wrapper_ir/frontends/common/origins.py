@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from functools import lru_cache
+from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Final
 
 import torch
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 #: source tree, nothing else tells them from the user's.
 _HOME: Final = os.path.join(os.path.dirname(os.path.dirname(torch.__file__)), "")
 _INSTALLED: Final = "site-packages/"
+
+#: The most characters of a call's arguments, which may be long lists of numbers.
+_LONGEST: Final = 300
+
+#: The types of arguments whose ``repr`` says what they are.
+_PLAIN: Final = (
+    *(torch.fx.Node, bool, int, float, complex, str, torch.SymInt, torch.SymFloat, torch.SymBool),
+    *(torch.dtype, torch.device, torch.layout, torch.memory_format),
+)
 
 _FRAME: Final = re.compile(
     r'^\s*File "(?P<file>.*)", line (?P<line>\d+)(?:, in (?P<function>.*))?$'
@@ -45,7 +55,30 @@ def origin_of(
         module=modules[-1] if modules else "",
         values=values,
         handle=handle,
+        calls=tuple(map(_call, nodes)),
     )
+
+
+def _call(node: torch.fx.Node) -> str:
+    """Return a node's op and its arguments, nodes by their names."""
+    if node.op != "call_function":
+        return ""
+    named = (f"{name}={_shown(value)}" for name, value in node.kwargs.items())
+    text = ", ".join((*map(_shown, node.args), *named))
+    shown = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    target = node.target
+    if isinstance(target, (FunctionType, BuiltinFunctionType)):
+        return f"{target.__name__}({shown})"
+    return f"{target}({shown})"
+
+
+def _shown(value: object) -> str:
+    """Return an argument as text that is the same in each process: objects by their types."""
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_shown(key)}: {_shown(each)}' for key, each in value.items())}}}"
+    return repr(value) if value is None or isinstance(value, _PLAIN) else type(value).__name__
 
 
 def _op(node: torch.fx.Node) -> str:
