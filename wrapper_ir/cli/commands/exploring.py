@@ -17,7 +17,6 @@ from wrapper_ir.outputs import Kind, begins_with
 if TYPE_CHECKING:
     from wrapper_ir.explorer import Page
 
-_TRACE: Final = Kind("a Chrome trace", begins_with(b'"traceEvents"'))
 _SNAPSHOT: Final = Kind("a snapshot of memory", begins_with(b"segments"))
 
 
@@ -72,6 +71,7 @@ def explore(  # noqa: PLR0913 - one parameter per option
     from wrapper_ir.explorer import PAGE, memory_snapshot
     from wrapper_ir.explorer import explore as explored
     from wrapper_ir.explorer import perfetto as trace_of
+    from wrapper_ir.explorer.events import TRACE
 
     if not (output or as_json or perfetto or memory_viz):
         raise click.UsageError("nothing to do: give -o, --json, --perfetto or --memory-viz")
@@ -79,7 +79,7 @@ def explore(  # noqa: PLR0913 - one parameter per option
         raise click.UsageError("standard input holds one program, not two")
     if [output, perfetto, memory_viz].count(io.STREAM) + as_json > 1:
         raise click.UsageError("standard output takes one of them")
-    kinds = {output: PAGE, perfetto: _TRACE, memory_viz: _SNAPSHOT}
+    kinds = {output: PAGE, perfetto: TRACE, memory_viz: _SNAPSHOT}
     for path, kind in kinds.items():
         io.check_output(path, kind)
     programs = [io.read_program(each) for each in (file, other) if each is not None]
@@ -90,7 +90,7 @@ def explore(  # noqa: PLR0913 - one parameter per option
         io.write_text(output, page.html, PAGE)
     if perfetto is not None:
         text = json.dumps(trace_of(page.document.programs), separators=(",", ":"))
-        io.write_text(perfetto, f"{text}\n", _TRACE)
+        io.write_text(perfetto, f"{text}\n", TRACE)
     if memory_viz is not None:
         _write_snapshot(memory_viz, memory_snapshot(page.document.programs[-1]))
     if as_json:
