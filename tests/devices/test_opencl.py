@@ -73,6 +73,7 @@ def run(folder: Path, cache: Path, file: Path, *args: str | Path) -> str:
     return done.stdout
 
 
+@pytest.mark.long  # a minute
 def test_its_own_tests_pass(installed: Path, tmp_path: Path) -> None:
     file = tmp_path / "tests.py"
     file.write_text(warm.PYTEST)

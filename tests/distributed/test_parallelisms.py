@@ -8,7 +8,7 @@ import pytest
 import torch.distributed as dist
 
 import wrapper_ir as wir
-from tests.distributed.ranks import EMITTERS, SPREAD
+from tests.distributed.ranks import ALL, IN_TURN, SPREAD
 from tests.distributed.runs import check, run_once
 
 if TYPE_CHECKING:
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(
     not (dist.is_available() and dist.is_gloo_available()), reason="this torch has no gloo"
 )
+
+
+@pytest.fixture(scope="module")
+def turns(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run_once(tmp_path_factory, "turns", "cpu", 2, IN_TURN)
 
 
 @pytest.fixture(scope="module")
@@ -30,17 +35,28 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _check(folder: Path, case: str, count: int) -> None:
-    """Every rank has stock's bits with every emitter, and its programs fit those of others."""
+    """Every rank has stock's bits with each emitter, and its programs fit those of others."""
+    *_, emitters = ALL[case]
     for rank in range(count):
-        for emitter in ("stock", *EMITTERS):
+        for emitter in ("stock", *emitters):
             check(folder, rank, case, emitter)
-    assert len(list(folder.glob(f"{case}-*.wir"))) >= count * len(EMITTERS)
+    assert len(list(folder.glob(f"{case}-*.wir"))) >= count * len(emitters)
 
 
+@pytest.mark.parametrize("case", IN_TURN)
+def test_two_ranks_agree_with_stock(turns: Path, case: str) -> None:
+    _check_two(turns, case)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("case", SPREAD[2])
-def test_two_ranks_agree_with_stock(two: Path, case: str) -> None:
-    _check(two, case, 2)
-    for file in sorted(two.glob(f"{case}-*.rank0.wir")):
+def test_two_ranks_agree_with_stock_in_every_emitter(two: Path, case: str) -> None:
+    _check_two(two, case)
+
+
+def _check_two(folder: Path, case: str) -> None:
+    _check(folder, case, 2)
+    for file in sorted(folder.glob(f"{case}-*.rank0.wir")):
         programs = [wir.load(str(file).replace(".rank0.", f".rank{n}.")) for n in (0, 1)]
         report = wir.verify_ranks(programs)
         assert report.ok, f"{file.name}: {report}"

@@ -118,6 +118,16 @@ def part_of_a_sum_with_zero(x: Tensor, d: Tensor) -> Any:
     return y, y.as_strided((4,), (5,), 0) * 2
 
 
+def sums_with_zero(x: Tensor, d: Tensor) -> Any:
+    """Inductor leaves them out, so that results would be the argument, and one another."""
+    y = x * d
+    return y, y.t(), y + 0, x - 0, y * torch.ones(()), d / 1
+
+
+def parts_of_the_argument(x: Tensor, d: Tensor) -> Any:
+    return *x.chunk(2), x.unsafe_chunk(2, 1)[1].t(), d.unbind()[1], *(d + 1).split(2)
+
+
 def part_of_a_copy_of_a_part(x: Tensor, d: Tensor) -> Any:
     y = x[1:].clone()
     return y.as_strided((2, 4), (4, 1), 4) + d
@@ -143,6 +153,15 @@ def copied_back_beside_a_choice(x: Tensor, d: Tensor) -> Any:
     return y, torch.cond(d.sum() > 0, yes, no, (d,))
 
 
+def copied_from_what_was_before(x: Tensor, d: Tensor) -> Any:
+    """Inductor writes to ``x`` in place, and copies it to ``d`` when it has its last value."""
+    x.as_strided((2, 4), (4, 1), 4).add_(d)
+    y = x.clone()
+    x.add_(1)
+    d.copy_(y[2])
+    return d * 2
+
+
 #: Functions, and whether Inductor's passes break their contract in torch 2.15.
 FUNCTIONS = {
     bits_of_a_copy: False,
@@ -159,7 +178,10 @@ FUNCTIONS = {
     read_as_halves: True,
     part_of_a_sum_with_zero: False,
     part_of_a_copy_of_a_part: False,
+    sums_with_zero: False,
+    parts_of_the_argument: False,
     scattered_into_bits: False,
+    copied_from_what_was_before: True,
 }
 
 
@@ -199,6 +221,22 @@ def test_memory_is_written_and_shared_as_in_eager(
         compiled = torch.compile(function, backend="wrapper_ir", fullgraph=True, options=options)
         for _ in range(2):
             check(compiled, function, arguments)
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+def test_results_share_memory_as_in_eager_where_gradients_are_taken(emitter: str) -> None:
+    def with_gradients() -> tuple[Tensor, Tensor]:
+        x, d = arguments()
+        return x.requires_grad_(), d.requires_grad_()
+
+    for function in (sums_with_zero, parts_of_the_argument):
+        torch._dynamo.reset()
+        options = {"emitter": emitter}
+        check(
+            torch.compile(function, backend="wrapper_ir", fullgraph=True, options=options),
+            function,
+            with_gradients,
+        )
 
 
 def test_graphs_are_lowered_again_only_where_the_contract_is_broken() -> None:

@@ -18,9 +18,14 @@ from torch.nn import functional
 import wrapper_ir as wir
 from tests.seeded.changes import CHANGES, dropped_calls, older_arguments, swapped_calls
 from wrapper_ir.cli.app import main
-from wrapper_ir.debugging import Validation, validation
+from wrapper_ir.debugging import Validation
 from wrapper_ir.errors import OptionValueError, WrapperIRError
-from wrapper_ir.frontends.inductor import ContractError, ContractWarning, GraphMismatchError
+from wrapper_ir.frontends.inductor import (
+    ContractError,
+    ContractWarning,
+    GraphMismatchError,
+    contract_check,
+)
 from wrapper_ir.interpreter import NoTypicalValueError, interpret
 from wrapper_ir.lines import (
     KernelCall,
@@ -275,8 +280,8 @@ def test_a_program_that_is_not_its_graph_is_an_error_or_a_warning(
     program, graph = recorded(pieces)
     changes = (changed for _, changed in older_arguments(program) if not diagnose(changed))
     changed = next(each for each in changes if not wir.validate(each, graph).ok)
-    stock = validation.validate
-    monkeypatch.setattr(validation, "validate", lambda _, graph: stock(changed, graph))
+    stock = contract_check.compare_lines
+    monkeypatch.setattr(contract_check, "compare_lines", lambda _, graph: stock(changed, graph))
     torch._dynamo.reset()
     compiled = torch.compile(pieces, backend="wrapper_ir", options={"validate": "error"})
     with pytest.raises(BackendCompilerFailed) as caught, wir.record():
@@ -321,7 +326,7 @@ def test_a_captured_program_is_compared_if_that_is_wanted(
 ) -> None:
     wir.capture(double, (torch.ones(3),), validate="error")
     fault = Diagnostic(rules.WRONG_RESULT, "result 0 holds y", Path(), "results[0]", None, "")
-    monkeypatch.setattr(validation, "validate", lambda *_: Validation(1, (fault,)))
+    monkeypatch.setattr(contract_check, "compare_lines", lambda *_: Validation(1, (fault,)))
     with pytest.raises(GraphMismatchError, match="WIR1128"):
         wir.capture(double, (torch.ones(3),), validate="error")
     with pytest.warns(ContractWarning, match="WIR3010"):
@@ -371,13 +376,13 @@ def test_what_is_read_too_late_is_an_error_without_any_option(
 
     program, _ = recorded(product_then_doubled)
     ((_, late),) = swapped_calls(program)
-    stock, compared = validation.validate, []
+    stock, compared = contract_check.compare_lines, []
 
     def changed(_: Program, graph: torch.fx.GraphModule) -> Any:
         compared.append(graph)
         return stock(late, graph)
 
-    monkeypatch.setattr(validation, "validate", changed)
+    monkeypatch.setattr(contract_check, "compare_lines", changed)
     torch._dynamo.reset()
     with pytest.raises(BackendCompilerFailed, match="WIR1125") as caught, wir.record():
         torch.compile(product_then_doubled, backend="wrapper_ir")(*arguments())

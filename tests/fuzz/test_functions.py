@@ -12,7 +12,7 @@ pytestmark = [
 ]
 
 #: Functions that stock compiles wrongly, and some that it does not.
-SEEDS = (3, 7, 12, 28, 1007, 1032, 1171, *range(100_000, 100_005))
+SEEDS = (3, 7, 12, 28, 1007, 1032, 1171, 9319, 31006, *range(100_000, 100_005))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -47,8 +47,8 @@ def _compiler(odd: kit.Odd, way: str) -> Callable[[Any], Any]:
     if way.startswith("stock"):
         options = {"cpp_wrapper": True} if way == "stock-cpp" else None
         return lambda function: torch.compile(function, dynamic=dynamic, options=options)
-    ours: dict[str, Any] = {"backend": "wrapper_ir", "options": {"emitter": way}}
-    return lambda function: torch.compile(function, dynamic=dynamic, **ours)
+    ours = {"emitter": way, "validate": "error"}
+    return lambda f: torch.compile(f, dynamic=dynamic, backend="wrapper_ir", options=ours)
 
 
 def _exported(odd: kit.Odd) -> dict[str, Any]:

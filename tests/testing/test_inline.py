@@ -63,9 +63,9 @@ def folder(tmp_path: Path) -> Path:
     ("options", "changes"),
     [
         (("--snapshot-update",), {}),
-        (("--snapshot-update-new-only",), {}),
+        pytest.param(("--snapshot-update-new-only",), {}, marks=pytest.mark.long),
         (("-n2",), {"EXPECTTEST_ACCEPT": "1"}),
-        (("-p", "no:syrupy"), {"EXPECTTEST_ACCEPT": "1"}),
+        pytest.param(("-p", "no:syrupy"), {"EXPECTTEST_ACCEPT": "1"}, marks=pytest.mark.long),
     ],
     ids=["update", "new", "processes", "no syrupy"],
 )
@@ -114,7 +114,9 @@ def test_names_and_indentation_do_not_count(folder: Path) -> None:
     assert run(folder).returncode == 0
 
 
-@pytest.mark.parametrize("options", [(), ("-n2",)], ids=["one", "processes"])
+@pytest.mark.parametrize(
+    "options", [(), pytest.param(("-n2",), marks=pytest.mark.long)], ids=["one", "processes"]
+)
 def test_a_call_that_needs_several_texts_is_left_alone(
     folder: Path, options: tuple[str, ...]
 ) -> None:

@@ -72,6 +72,7 @@ def test_its_snapshots_are_right_on_every_machine(project: Project, cores: int) 
     assert done.returncode == 0, done.stdout
 
 
+LONG = pytest.mark.long
 RELU = ('"v > 0 ? v : 0"', '"fmax(v, 0.0f)"')
 SIZE = ("SIZE = 4096", "SIZE = 8192")
 
@@ -80,10 +81,10 @@ SIZE = ("SIZE = 4096", "SIZE = 8192")
     ("test", "change", "shown"),
     [
         ("test_files[negate-relu]", RELU, "+ v = fmax(v, 0.0f);"),
-        ("test_inline", RELU, "+ v = fmax(v, 0.0f);"),
-        ("test_structure[opencl]", SIZE, "size[0] 4096 -> 8192"),
+        pytest.param("test_inline", RELU, "+ v = fmax(v, 0.0f);", marks=LONG),
+        pytest.param("test_structure[opencl]", SIZE, "size[0] 4096 -> 8192", marks=LONG),
         ("test_an_emitter_out_of_tree", SIZE, "+ buf0 = empty('float32', (8192,), (1,))"),
-        ("test_a_device_out_of_tree", RELU, "+ v = fmax(v, 0.0f);"),
+        pytest.param("test_a_device_out_of_tree", RELU, "+ v = fmax(v, 0.0f);", marks=LONG),
     ],
 )
 def test_a_failure_fits_a_screen_and_one_command_mends_it(

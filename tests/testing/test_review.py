@@ -270,6 +270,7 @@ def at_a_terminal(folder: Path, keys: str) -> tuple[str, int]:
     return re.sub(r"\x1b\[[\d;]*m|\r", "", shown.decode()), process.wait()
 
 
+@pytest.mark.long  # half a minute; three changes of one cause are reviewed below
 def test_fifty_changes_of_one_cause_are_reviewed_with_a_few_keys(folder: Path) -> None:
     (folder / "test_it.py").unlink()
     write(folder, "relu", count=51)

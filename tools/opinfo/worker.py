@@ -94,7 +94,8 @@ def compared(
     verdict = {"stock": PASSED}
     for emitter in emitters:
         try:
-            ours = run(batch, "wrapper_ir", mode, fullgraph=fullgraph, emitter=emitter)
+            options = {"emitter": emitter, "validate": "error"}
+            ours = run(batch, "wrapper_ir", mode, fullgraph=fullgraph, **options)
         except Exception as error:
             verdict[emitter] = f"failed: {described(error)}"
             continue

@@ -15,7 +15,6 @@ from wrapper_ir.debugging.extract import (
     extract,
     find_call,
 )
-from wrapper_ir.debugging.findings import NotShown, Validation
 from wrapper_ir.debugging.reduce import (
     CommandError,
     NoFailureError,
@@ -24,6 +23,7 @@ from wrapper_ir.debugging.reduce import (
     reduce,
 )
 from wrapper_ir.debugging.validation import validate
+from wrapper_ir.graphs.findings import NotShown, Validation
 from wrapper_ir.runtime.probes import ProbeEvent, debug_session, hook
 
 __all__ = ["BisectResult", "CallNotFoundError", "CallNotReachedError", "CommandError"]

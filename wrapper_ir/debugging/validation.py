@@ -11,8 +11,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.debugging.against_graph import NoOriginsError, compare_with_graph, module_of
-from wrapper_ir.debugging.refinement import compare_lines
 from wrapper_ir.debugging.runs import INTERPRETER
+from wrapper_ir.graphs.refinement import compare_lines
 from wrapper_ir.interpreter import made_up_inputs
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.lines.walk import Path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wrapper_ir.debugging.against_graph import Comparison, Graph, Unlike
-    from wrapper_ir.debugging.findings import Validation
+    from wrapper_ir.graphs.findings import Validation
     from wrapper_ir.lines.program import Program
 
 

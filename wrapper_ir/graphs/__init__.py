@@ -1,4 +1,5 @@
-"""Facts about FX graphs of ATen ops: what nodes write, and which memory their values share.
+"""FX graphs of ATen ops: what nodes write, which memory values share, and programs against them.
 
-Nothing here knows of programs, or of who made a graph.
+``nodes`` and ``versions`` know nothing of programs; ``refinement`` compares a program's lines with
+their facts. Nothing here knows who made a graph.
 """

@@ -102,6 +102,27 @@ class Versions:
         """Yield the roots whose elements a node's value depends on."""
         return iter(()) if op_name(node) in _LIKE else self.reads(node)
 
+    def overtaken(self) -> Iterator[tuple[Node, Node, Node]]:
+        """Yield reads of an argument's memory behind the copy that ends what the graph does to it.
+
+        The copies at the end of a functional graph give its arguments their new values. Each comes
+        with the argument or attribute, and the last copy to it.
+        """
+        copies = {root: self._last_copy(root) for root in self.writers}
+        ends = {root: copy for root, copy in copies.items() if copy is not None}
+        first = min((self._at[copy] for copy in ends.values()), default=len(self._at))
+        for node in (*self.nodes.values(),)[first + 1 :]:
+            for root in self.reads_elements(node) if node.op != "output" else ():
+                if root in ends and self._at[ends[root]] < self._at[node]:
+                    yield node, root, ends[root]
+
+    def _last_copy(self, root: Node) -> Node | None:
+        """Return the last node that copies something to the whole of an argument, if any does."""
+        copy = torch.ops.aten.copy_.default
+        found = (each for each in reversed(self.writers[root]) if each.target is copy)
+        is_argument = root.op in ("placeholder", "get_attr")
+        return next((each for each in found if is_argument and each.args[0] is root), None)
+
     def _root_of(self, node: Node) -> Node:
         if node.op != "call_function" or not node.args:
             return node

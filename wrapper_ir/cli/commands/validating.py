@@ -13,7 +13,7 @@ from wrapper_ir.cli.terminal import step
 
 if TYPE_CHECKING:
     from wrapper_ir.debugging import Validation
-    from wrapper_ir.debugging.findings import NotShown
+    from wrapper_ir.graphs.findings import NotShown
 
 
 @cli.command("""

@@ -7,13 +7,14 @@ own. A functional graph writes with the copies at its end alone.
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils._pytree import tree_leaves
 
 from wrapper_ir.frontends.inductor import compat
-from wrapper_ir.graphs.nodes import calls_functions, written_by
+from wrapper_ir.graphs.nodes import calls_functions, chain_of_views, returns_view, written_by
 from wrapper_ir.verify.contract import Contract
 
 if TYPE_CHECKING:
@@ -50,17 +51,31 @@ def contract_of(graph: torch.fx.Graph) -> Contract:
 
 
 def _own_results(places: Sequence[torch.fx.Node], output: torch.fx.Node) -> Iterator[int]:
-    """Yield the positions of results that AOTAutograd says have memory of their own."""
+    """Yield the positions of results that AOTAutograd says have memory of their own.
+
+    It says the same of the views that ops such as ``chunk`` return several of, since nobody may
+    write to them where gradients are taken. Their number tells the truth.
+    """
     trace = compat.TracingContext.try_get()
     metadata = None if trace is None else trace.fw_metadata
     kinds = compat.TangentAOTInput
     if metadata is None or any(isinstance(each.meta.get("desc"), kinds) for each in places):
         return  # a backward has none
-    for position, each in enumerate(output.meta.get("desc") or ()):
-        if isinstance(each, compat.PlainAOTOutput):
+    results = tree_leaves(output.args[0], is_leaf=_is_none)
+    told = zip(results, output.meta.get("desc") or (), strict=False)
+    for position, (node, each) in enumerate(told):
+        if isinstance(each, compat.PlainAOTOutput) and not _is_one_of_views(node):
             info = metadata.output_info[each.idx]
             if info.output_type is compat.OutputType.non_alias:
                 yield position
+
+
+def _is_one_of_views(node: Any) -> bool:
+    """Return whether a node is one of several views that an op returns, or a view of one."""
+    if not isinstance(node, torch.fx.Node):
+        return False
+    root = chain_of_views(node)[-1]
+    return root.target is operator.getitem and any(map(returns_view, root.all_input_nodes))
 
 
 def memory_of(node: Any) -> Memory:

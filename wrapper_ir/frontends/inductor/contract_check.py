@@ -20,9 +20,10 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from wrapper_ir.frontends.inductor import compat
-from wrapper_ir.frontends.inductor.contract import contract_of
+from wrapper_ir.frontends.inductor.contract import contract_of, memory_of
 from wrapper_ir.frontends.inductor.errors import (
     ContractError,
     ContractWarning,
@@ -30,8 +31,12 @@ from wrapper_ir.frontends.inductor.errors import (
 )
 from wrapper_ir.frontends.inductor.session import statistics
 from wrapper_ir.graphs.nodes import chain_of_views, written_by
+from wrapper_ir.graphs.refinement import compare_lines
+from wrapper_ir.graphs.versions import Versions
+from wrapper_ir.lines.walk import Path, walk
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.contract import Contract, breaches
+from wrapper_ir.verify.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,17 +44,17 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.convert.graph import Passing
     from wrapper_ir.frontends.inductor.session import Session
     from wrapper_ir.lines.program import Program
-    from wrapper_ir.verify.diagnostics import Diagnostic
 
 _log: Final = logging.getLogger("wrapper_ir.inductor")
 
 
 @dataclass(frozen=True)
 class _Noted:
-    """A graph that is being compiled, and its contract."""
+    """A graph that is being compiled, its contract, and the arguments whose new values it reads."""
 
     module: object
     contract: Contract
+    reread: frozenset[str]
 
 
 _noted: ContextVar[_Noted | None] = ContextVar("noted", default=None)
@@ -68,7 +73,8 @@ def noting_contract(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> C
     def codegen_and_compile(self: Any, gm: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_ours():
             return stock(self, gm, *args, **kwargs)
-        token = _noted.set(_Noted(gm, contract_of(gm.graph)))
+        reread = frozenset(root.name for _, root, _ in _overtaken(gm.graph))
+        token = _noted.set(_Noted(gm, contract_of(gm.graph), reread))
         # The passes change subgraphs, too. Copies share the values.
         parts = [each for each in gm.modules() if isinstance(each, torch.fx.GraphModule)]
         kept = [copy.deepcopy(each.graph) for each in parts]
@@ -86,6 +92,13 @@ def noting_contract(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> C
             _noted.reset(token)
 
     return codegen_and_compile
+
+
+def _overtaken(graph: torch.fx.Graph) -> Iterator[tuple[torch.fx.Node, ...]]:
+    """Yield what reads an argument's memory behind the copy to it, the argument and the copy."""
+    copy = torch.ops.aten.copy_.default
+    if graph.find_nodes(op="call_function", target=copy):
+        yield from Versions(graph).overtaken()
 
 
 def unless_with_copies(
@@ -123,14 +136,52 @@ def keeping_storages(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> 
     It puts what was copied in the place of the copy, which may begin elsewhere in its storage, and
     have other strides. Who counts from the beginning of the storage then finds other elements. So
     the pass does not run where such a node is a view of a copy.
+
+    The pass that leaves out arithmetic takes ``neutral``, the nodes of zeros and those of ones. It
+    makes results share memory, which get a copy here, and gives what stays the fake value of what
+    was left out, so that its views seem to have other memory.
     """
 
     @wraps(stock)
-    def remove(graph: Any, *args: Any) -> Any:
-        nodes = getattr(graph, "graph", graph)
-        return None if is_ours() and _counts_from_copy(nodes) else stock(graph, *args)
+    def remove(graph: Any, *neutral: Any) -> Any:
+        nodes: torch.fx.Graph = getattr(graph, "graph", graph)
+        if not is_ours():
+            return stock(graph, *neutral)
+        if _counts_from_copy(nodes):
+            return None
+        if neutral:
+            _copy_sums(nodes, {0, 1}.union(*neutral))
+        values = {node: node.meta.get("val") for node in nodes.nodes if neutral}
+        done = stock(graph, *neutral)
+        for node in values.keys() & {*nodes.nodes} if neutral else ():
+            if _is_alike(values[node], node.meta.get("val")):
+                node.meta["val"] = values[node]
+        return done
 
     return remove
+
+
+def _copy_sums(graph: torch.fx.Graph, neutral: set[Any]) -> None:
+    """Copy results that may be what a zero was added to, if the caller has that as well."""
+    (output,) = graph.find_nodes(op="output")
+    results = {memory_of(each) for each in tree_leaves(output.args)} - {None}
+    given = {memory_of(each) for each in graph.find_nodes(op="placeholder")} - {None} | results
+    for packet in _ARITHMETIC:
+        for node in graph.find_nodes(op="call_function", target=packet.Tensor):
+            others = [each for each in node.args[:2] if each not in neutral]
+            is_same = len(others) < 2 and any(memory_of(each) in given for each in others)
+            if is_same and memory_of(node) in results:
+                with graph.inserting_after(node):
+                    copied = graph.call_function(torch.ops.aten.clone.default, (node,))
+                copied.meta = {**node.meta, "val": node.meta["val"].clone()}
+                node.replace_all_uses_with(copied, lambda user, own=copied: user is not own)
+
+
+def _is_alike(one: object, other: object) -> bool:
+    """Return whether two fake values differ in nothing but their memory."""
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return False
+    return one.stride() == other.stride()
 
 
 def _counts_from_copy(graph: torch.fx.Graph) -> bool:
@@ -173,7 +224,7 @@ def check_contract(program: Program, module: object, passing: Passing, session: 
     if noted is None or noted.module is not module:
         return
     unlike = _unlike_graph(program, noted.module, session.settings.validate)
-    late = tuple(each for each in unlike if each.rule is rules.READ_TOO_LATE)
+    late = (*(each for each in unlike if each.rule is rules.READ_TOO_LATE), *_late(program, noted))
     found = breaches(program, _for_program(noted.contract, program, passing)) or late
     if not found:
         _tell(program, unlike, session.settings.validate)
@@ -185,6 +236,23 @@ def check_contract(program: Program, module: object, passing: Passing, session: 
     warnings.warn(str(error), ContractWarning, stacklevel=2)
 
 
+def _late(program: Program, noted: _Noted) -> Iterator[Diagnostic]:
+    """Yield where Inductor's passes have put a read of an argument behind the copy to it.
+
+    That makes another graph, which the program's lines may well follow.
+    """
+    module: Any = noted.module
+    for node, root, writer in _overtaken(module.graph):
+        if root.name in noted.reread:
+            continue
+        lines = ((path, program.origin_of(line)) for path, line in walk(program))
+        found = ((p, origin) for p, origin in lines if origin and node.name in origin.nodes)
+        path, origin = next(found, (Path(), None))
+        rule, fields = rules.READ_TOO_LATE, {"name": root.name, "node": writer.name}
+        message = rule.template.format_map(fields)
+        yield Diagnostic(rule, message, path, origin=origin, hint=rule.hint)
+
+
 def _unlike_graph(program: Program, module: Any, wanted: str) -> tuple[Diagnostic, ...]:
     """Compare a program with its graph, if that is wanted or the graph writes to memory.
 
@@ -193,9 +261,7 @@ def _unlike_graph(program: Program, module: Any, wanted: str) -> tuple[Diagnosti
     writes = any(True for node in module.graph.nodes for _ in written_by(node))
     if wanted == "off" and not writes:
         return ()
-    from wrapper_ir.debugging.validation import validate  # noqa: PLC0415 - seldom wanted
-
-    return validate(program, module).faults
+    return compare_lines(program, module).faults
 
 
 def _tell(program: Program, unlike: tuple[Diagnostic, ...], wanted: str) -> None:

@@ -23,7 +23,8 @@ from torch.utils._pytree import tree_leaves
 
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.liveness import Life, storages_of
-from wrapper_ir.debugging.findings import NotShown, Validation
+from wrapper_ir.graphs.findings import NotShown, Validation
+from wrapper_ir.graphs.nodes import chain_of_views, changes_in_place
 from wrapper_ir.graphs.versions import Versions, is_uninitialized, op_name
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.diagnostics import Diagnostic
@@ -306,7 +307,7 @@ class _Walk:
             value = self.versions.nodes.get(held.get(name, "").partition("[")[0])
             root = self.versions.root(value)
             is_whole = self._is_whole(name)
-            if not state.is_filled and root is not None and root not in {value, *nodes}:
+            if not state.is_filled and _changes(value) and root not in {value, *nodes}:
                 # The node changes what another one made.
                 self._report(line, rules.WRONG_ARGUMENT, name=name, node="nothing")
             state.made_for |= nodes
@@ -336,7 +337,7 @@ class _Walk:
         returned = tree_leaves(output.args[0], is_leaf=lambda each: each is None)
         for item, name in self._outside():
             state = self._state(name)
-            if state is None or state.root is None:
+            if state is None or state.root is None or 0 in self.program.buffers[name].size:
                 continue
             writers = self._writers(state)
             written = self.versions.writers.get(self.given.get(name, state.root), [])
@@ -371,7 +372,7 @@ class _Walk:
         elif state.root is not root:
             fields = {"position": position, "node": node.name, "other": state.root.name}
             self._at_end(name, rules.WRONG_RESULT, part, **fields)
-        elif root.op == "placeholder" and node is not root:
+        elif node is not root and self.given.get(self.lives.of(name)[0].owner) is root:
             given, wanted = _place_of(self.program.buffers[name]), _place_in(node, root)
             if given and wanted and given != wanted:
                 shown = {"given": _shown(given), "wanted": _shown(wanted)}
@@ -415,6 +416,11 @@ class _Walk:
         if line is None:
             return ir.Path(), None
         return ir.Path().then("body", self.index), self.program.origin_of(line)
+
+
+def _changes(value: Node | None) -> bool:
+    """Return whether a node, or what it is a view of, changes what is there, instead of a copy."""
+    return value is not None and any(map(changes_in_place, chain_of_views(value)))
 
 
 #: Sizes, strides, and the offset in bytes of a view, without dimensions of size one.
