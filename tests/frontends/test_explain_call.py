@@ -51,12 +51,61 @@ def test_a_model(emitter: str) -> None:
     told = json.loads(report.to_json())
     assert told["graphs"][0]["program_us"] == graph.program_us
     assert told["advice"] == [*report.advice()]
+    assert "spans" not in told  # a trace has them
+
+
+def spans_of(report: Any) -> dict[int, list[dict[str, Any]]]:
+    """Return the spans of a trace by thread."""
+    found: dict[int, list[dict[str, Any]]] = {}
+    for event in json.loads(report.to_trace())["traceEvents"]:
+        if event["ph"] == "X":
+            found.setdefault(event["tid"], []).append(event)
+    return found
+
+
+def test_a_trace() -> None:
+    """What was measured is nested and ordered; what a profiler saw has lines and allocations."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2)).eval()
+    with torch.no_grad():
+        report = explain(model, torch.randn(3, 4), options={"emitter": "python", "profile": True})
+    measured, profiled = spans_of(report).values()
+    assert [each["cat"] for each in measured if each["cat"] != "guard"] == [
+        *("call", "dynamo", "guards", "wrappers", "program")
+    ]
+    assert sum(each["cat"] == "guard" for each in measured) == len(report.guards)
+    by_kind = {each["cat"]: each for each in measured}
+    end = {kind: each["ts"] + each["dur"] for kind, each in by_kind.items()}
+    assert by_kind["call"]["ts"] == 0
+    assert 0 <= by_kind["guards"]["dur"] <= by_kind["dynamo"]["dur"]
+    assert end["dynamo"] == pytest.approx(by_kind["wrappers"]["ts"])
+    assert by_kind["wrappers"]["ts"] <= by_kind["program"]["ts"]
+    assert end["program"] <= end["wrappers"] <= end["call"]
+    names = [each["name"] for each in profiled]
+    assert names.count("aten::addmm.out") == 2  # lines
+    assert names.count("aten::addmm") == 2  # ops
+    made = [each["args"]["bytes"] for each in profiled if each["name"] == "allocate buf2"]
+    assert made == [24]  # the other buffer is kept between calls
+    assert profiled[0]["ts"] == 0
+
+
+def test_a_trace_of_graphs_that_go_through_torch() -> None:
+    w = torch.randn(4, requires_grad=True)
+
+    def broken(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x + 1
+        torch._dynamo.graph_break()
+        return y * w, y.t()
+
+    measured = spans_of(explain(broken, torch.randn(3, 4)))[1]
+    kinds = [each["cat"] for each in measured if each["cat"] not in ("guard", "guards")]
+    assert kinds == ["call", "dynamo", "wrappers", "program", "dynamo", "program"]
 
 
 def test_a_graph_that_goes_through_torch_says_why() -> None:
-    report = explain(lambda x: (x.t(), x + 1), torch.randn(3, 4))
+    w = torch.randn(4, requires_grad=True)
+    report = explain(lambda x: (x.t(), x * w), torch.randn(3, 4))
     (graph,) = report.graphs
-    assert graph.hindrances == ("results are views of arguments or of one another",)
+    assert "results are views of arguments or of one another" in graph.hindrances
     assert graph.around_us is None
     assert "take it outside" in " ".join(report.advice())
     assert graph.hindrances[0] in str(report)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import warnings
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,11 +15,24 @@ from torch.nn import functional
 
 from tests.frontends.support import ours
 from tests.release import TORCH
+from wrapper_ir.aot import load
+from wrapper_ir.frontends.inductor import compat, straight
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 EMITTERS = ["python", "cpp", "fx"]
+
+
+@pytest.fixture(params=["C++", "Python"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Call graphs from C++, and from Python, as where the module is not compiled yet."""
+    if request.param == "Python":
+        monkeypatch.setattr(straight, "module_if_made", lambda: None)
+    else:
+        load.extension_module()
+    return str(request.param)
+
 
 pytestmark = [
     pytest.mark.usefixtures("fresh"),
@@ -139,6 +154,7 @@ def seen(function: Callable[..., Any], *args: Tensor) -> Any:
     }
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_what_a_caller_sees_is_what_stock_shows(function: Callable[..., Any], grad: bool) -> None:
@@ -153,6 +169,21 @@ def test_what_a_caller_sees_is_what_stock_shows(function: Callable[..., Any], gr
             assert seen(mine, *copies) == wanted
     finally:
         torch.set_grad_enabled(True)
+
+
+@pytest.mark.skipif(compat.RuntimeEpilogue is None, reason="its epilogue cannot be called")
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_without_gradients_all_of_them_are_called_straight(
+    function: Callable[..., Any], through_torch: list[Any]
+) -> None:
+    """Also those that change arguments afterwards, and those whose results are views."""
+    compiled = ours(function, dynamic=False)
+    with torch.no_grad():
+        for _ in range(3):
+            compiled(torch.randn(2, 2), torch.randn(2, 2))
+            torch._C._set_grad_enabled(False)
+    assert len({*map(id, through_torch)}) == len(through_torch)  # each graph once, at first
 
 
 def rows_of(made: Tensor) -> tuple[Tensor, Tensor]:
@@ -193,6 +224,7 @@ def test_a_step_of_an_optimizer(kind: type[torch.optim.Optimizer]) -> None:
     assert torch.equal(updated(ours), updated(torch.compile))
 
 
+@pytest.mark.usefixtures("way")
 def test_modes_of_the_caller_are_kept() -> None:
     """Gradients stay on round a straight call, after an error in it, too; inference mode works."""
     compiled = ours(lambda x: x.sin() + 1)
@@ -212,10 +244,14 @@ def test_modes_of_the_caller_are_kept() -> None:
         assert torch.is_grad_enabled()
 
 
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("emitter", EMITTERS)
 @pytest.mark.parametrize("grad", [False, True])
-def test_autocast_is_off_inside_and_on_outside(grad: bool, through_torch: list[Any]) -> None:
+def test_autocast_is_off_inside_and_on_outside(
+    grad: bool, emitter: str, through_torch: list[Any]
+) -> None:
     layer = nn.Linear(8, 8).requires_grad_(requires_grad=False)
-    compiled = ours(layer)
+    compiled = ours(layer, emitter)
     x = torch.randn(2, 8)
     with torch.set_grad_enabled(grad), torch.autocast("cpu", torch.bfloat16):
         wanted = torch.compile(layer)(x)
@@ -278,6 +314,7 @@ def test_transforms_round_a_compiled_function(transform: Any) -> None:
     torch.testing.assert_close(found, wanted)
 
 
+@pytest.mark.usefixtures("way")
 def test_many_threads(through_torch: list[Any]) -> None:
     compiled = ours(lambda x: x.sin() + 1)
     compiled(torch.randn(4))
@@ -301,11 +338,10 @@ def test_many_threads(through_torch: list[Any]) -> None:
     assert len(through_torch) <= 1 + 4 * 2  # each thread's grad mode may compile once more
 
 
-def test_results_and_arguments_are_not_kept_alive() -> None:
-    import gc
-    import weakref
-
-    compiled = ours(lambda x: x.sin() + 1)
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("emitter", EMITTERS)
+def test_results_and_arguments_are_not_kept_alive(emitter: str) -> None:
+    compiled = ours(lambda x: x.sin() + 1, emitter)
     for _ in range(3):
         x = torch.randn(4)
         found = compiled(x)
@@ -313,3 +349,45 @@ def test_results_and_arguments_are_not_kept_alive() -> None:
         del x, found
         gc.collect()
         assert [each() for each in alive] == [None, None]
+
+
+def test_calls_of_c_plus_plus_go_when_dynamo_forgets_them() -> None:
+    straight_type = load.extension_module().Straight
+
+    def alive() -> list[Any]:
+        gc.collect()
+        return [each for each in gc.get_objects() if type(each) is straight_type]
+
+    before = {id(each) for each in alive()}
+    compiled = ours(lambda x: x.sin() + 1, "cpp")
+    for _ in range(3):
+        compiled(torch.randn(4))
+    (made,) = (each for each in alive() if id(each) not in before)
+    assert made.is_ready
+    assert made.__name__ == "forward"  # as of what torch made
+    assert "x.sin" not in repr(made)
+    del made, compiled
+    torch._dynamo.reset()
+    assert {id(each) for each in alive()} <= before
+
+
+def test_a_call_of_c_plus_plus_says_what_is_wrong() -> None:
+    made: Any = load.extension_module().Straight
+    with pytest.raises(TypeError, match="argument"):
+        made()
+    options = {"apply": None, "finish": None, "switches": (), "watchers": {}, "written": (0,)}
+    entry = made(unusual=lambda *args: args, graph={}, has_autocast=False, **options)
+    assert entry(1, 2) == (1, 2)  # it is not ready
+    entry.is_ready = True
+    x = torch.ones(2)
+    with pytest.raises(RuntimeError, match="has no function"):
+        entry(x)
+    assert x._version == 1
+    with torch.inference_mode():
+        y = torch.ones(2)
+    with pytest.raises(RuntimeError, match="inference tensor"):
+        entry(y)
+    graph = {"current_callable": lambda values: (values, torch.is_grad_enabled())}
+    entry = made(unusual=None, graph=graph, has_autocast=False, **{**options, "written": ()})
+    entry.is_ready = True
+    assert entry(1, 2) == ([1, 2], False)

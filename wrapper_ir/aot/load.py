@@ -10,6 +10,7 @@ therefore passed with each call, after the caller's inputs.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -19,7 +20,7 @@ import torch
 from wrapper_ir.aot.errors import Reporter, input_specs
 from wrapper_ir.aot.package.library import load_error
 from wrapper_ir.devices import CPU
-from wrapper_ir.errors import OptionValueError
+from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.options.schema import made_with
 from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime._private import registered_op
@@ -290,6 +291,15 @@ def extension_module() -> Any:  # noqa: ANN401 - a module without types
         if _loaded is None:
             _loaded = _MODULE.load()
         return _loaded
+
+
+def module_if_made() -> Any:  # noqa: ANN401 - a module without types
+    """Return the module if a process has compiled it before, or else None."""
+    global _loaded
+    with _guard, contextlib.suppress(WrapperIRError):
+        if _loaded is None and _MODULE.is_made(default_cache()):
+            _loaded = _MODULE.load()
+    return _loaded
 
 
 def make_module(jobs: int | None = None) -> None:

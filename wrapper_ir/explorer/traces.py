@@ -10,6 +10,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.explorer.document import NONE
+from wrapper_ir.explorer.events import about, named, span, trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +31,8 @@ _PIECE: Final = 1 << 21
 def perfetto(views: list[View]) -> dict[str, Any]:
     """Return programs as Chrome trace events, one process each: streams, waits, bytes held."""
     traces = [_Trace(view, pid) for pid, view in enumerate(views, start=1)]
-    events = [event for trace in traces for event in trace.events()]
-    return {"displayTimeUnit": "ns", "traceEvents": events}
+    events = [event for each in traces for event in each.events()]
+    return trace(events)
 
 
 class _Trace:
@@ -47,15 +48,17 @@ class _Trace:
     def events(self) -> Iterator[dict[str, Any]]:
         """Yield the names of threads, and what is on them."""
         view = self._view
-        yield _named("process_name", self._pid, 0, f"{view.name} ({view.role})")
+        yield named("process_name", (self._pid, 0), f"{view.name} ({view.role})")
         threads = [*view.streams, *["collectives in flight"][: len(view.orders)]]
         for thread, name in enumerate(threads, start=_HOST):
-            yield _named("thread_name", self._pid, thread, name)
+            yield named("thread_name", (self._pid, thread), name)
         for number, at in self._places.items():
             if view.lines.kind[number] in _WORK:
                 name, about = self._about(number)
                 span = self._span(view.lines.kind[number], name, self._thread(number), at, at + 1)
                 yield span | about
+                name, facts = self._about(number)
+                yield self._span(view.lines.kind[number], name, self._thread(number), at, 1) | facts
         for row, order in enumerate(view.orders):
             yield from self._ordered(row, order) if order.start != NONE else ()
         for at, held in (
@@ -63,6 +66,7 @@ class _Trace:
         ):
             ts = self._begins[at] if at < len(self._begins) else self._begins[-1]
             yield {"name": "memory held", "ph": "C", "pid": self._pid, "ts": ts} | _args(bytes=held)
+            yield {"name": "memory held", "ph": "C", "pid": self._pid, "ts": at} | about(bytes=held)
 
     def _thread(self, number: int) -> int:
         return self._view.lines.stream[number] + 1 + _HOST
@@ -72,6 +76,8 @@ class _Trace:
         ts, duration = self._begins[start], self._begins[end] - self._begins[start]
         where = {"ph": "X", "pid": self._pid, "tid": thread, "ts": ts, "dur": duration}
         return {"name": name, "cat": kind, **where}
+    def _span(self, kind: str, name: str, thread: int, at: int, length: int) -> Any:
+        return span(name, kind, (self._pid, thread), at, length)
 
     def _ordered(self, row: int, order: Order) -> Iterator[dict[str, Any]]:
         start, end = self._places[order.start], self._places[order.end]
@@ -88,11 +94,11 @@ class _Trace:
         """Return the name of a line for a trace, and what is known of it."""
         view, origin = self._view, self._view.lines.origin[number]
         text = view.text.rows[self._rows[number]].strip()
-        about: dict[str, Any] = {"path": view.lines.path[number], "line": text}
+        facts: dict[str, Any] = {"path": view.lines.path[number], "line": text}
         if 0 <= origin < len(view.origins.module):
-            about |= {"module": view.origins.module[origin], "ops": view.origins.ops[origin]}
+            facts |= {"module": view.origins.module[origin], "ops": view.origins.ops[origin]}
             for frame in _frames(view, origin)[:1]:
-                about["source"] = f"{frame['filename']}:{frame['line']}"
+                facts["source"] = f"{frame['filename']}:{frame['line']}"
         if number in view.recorded:
             about["recorded"] = view.recorded[number]
         if number in view.times:
@@ -116,6 +122,8 @@ def _args(**about: object) -> dict[str, Any]:
 
 def _named(what: str, pid: int, thread: int, name: str) -> dict[str, Any]:
     return {"name": what, "ph": "M", "pid": pid, "tid": thread, "args": {"name": name}}
+            facts["recorded"] = view.recorded[number]
+        return view.lines.callee[number] or view.lines.mnemonic[number], about(**facts)
 
 
 def _places(view: View) -> dict[int, int]:
@@ -186,6 +194,6 @@ def _model(view: View, number: int) -> list[dict[str, Any]]:
 def _segment(address: int, total: int, title: str) -> dict[str, Any]:
     block = {"address": address, "size": total, "requested_size": total, "state": "inactive"}
     sizes = {"total_size": total, "allocated_size": 0, "active_size": 0, "requested_size": 0}
-    about = {"device": 0, "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0)}
+    where = {"device": 0, "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0)}
     frames = [{"filename": title, "line": 0, "name": title}]
-    return {"address": address, **sizes, **about, "blocks": [block], "frames": frames}
+    return {"address": address, **sizes, **where, "blocks": [block], "frames": frames}

@@ -170,6 +170,7 @@ class Extension:
         """
         tools = objects.Tools(cxx.find_compiler(cache), cache)
         unit = self._unit(tools.compiler)
+        key = self._key(unit, tools.compiler)
 
         def make(folder: Path) -> Path:
             library = folder / f"{self.name}.so"
@@ -177,11 +178,23 @@ class Extension:
             cxx.run_linker([*command, "-o", str(library), *cxx.link_flags(), "-ldl", "-s"])
             return library
 
-        # Unlike an object's key, it has only those headers that are read: each process looks here.
-        parts = (*cxx.versions(), str(sysconfig.get_config_var("SOABI")), tools.compiler.version)
-        texts = (unit.name, *unit.flags, objects.digest_of(unit.reads))
-        key = hashlib.sha256("\0".join((*parts, *texts)).encode()).hexdigest()
         return cache.made(key, "so", make)
+
+    def is_made(self, cache: DiskCache) -> bool:
+        """Return whether the cache has the module's file.
+
+        Raises:
+            CacheDirError: The cache directory cannot be used.
+        """
+        compiler = cxx.find_compiler(cache)
+        return cache.get(self._key(self._unit(compiler), compiler), "so") is not None
+
+    @staticmethod
+    def _key(unit: objects.Translation, compiler: cxx.Compiler) -> str:
+        # Unlike an object's key, it has only those headers that are read: each process looks here.
+        parts = (*cxx.versions(), str(sysconfig.get_config_var("SOABI")), compiler.version)
+        texts = (unit.name, *unit.flags, objects.digest_of(unit.reads))
+        return hashlib.sha256("\0".join((*parts, *texts)).encode()).hexdigest()
 
     def _unit(self, compiler: cxx.Compiler) -> objects.Translation:
         source = cxx.NATIVE / self.source

@@ -14,6 +14,9 @@ from wrapper_ir.cli import files as io
 from wrapper_ir.outputs import Kind, begins_with
 
 _TRACE: Final = Kind("a Chrome trace", begins_with(b'"traceEvents"'))
+if TYPE_CHECKING:
+    from wrapper_ir.explorer import Page
+
 _SNAPSHOT: Final = Kind("a snapshot of memory", begins_with(b"segments"))
 
 
@@ -77,6 +80,7 @@ def explore(  # noqa: PLR0913 - one parameter per option
     from wrapper_ir.explorer import PAGE, explore_trace, memory_snapshot
     from wrapper_ir.explorer import explore as explored
     from wrapper_ir.explorer import perfetto as trace_of
+    from wrapper_ir.explorer.events import TRACE
 
     if file == other == io.STREAM:
         raise click.UsageError("standard input holds one program, not two")
@@ -89,11 +93,20 @@ def explore(  # noqa: PLR0913 - one parameter per option
     else:
         programs = [io.read_program(each) for each in (file, other) if each is not None]
         page = explored(*programs, targets=targets or None, found=found, sources=not no_sources)
+    if [output, perfetto, memory_viz].count(io.STREAM) + as_json > 1:
+        raise click.UsageError("standard output takes one of them")
+    kinds = {output: PAGE, perfetto: TRACE, memory_viz: _SNAPSHOT}
+    for path, kind in kinds.items():
+        io.check_output(path, kind)
+    programs = [io.read_program(each) for each in (file, other) if each is not None]
+    page = explored(*programs, targets=targets or None, run=stats, sources=not no_sources)
+    if difference is not None:
+        _add_difference(page, difference)
     if output is not None:
         io.write_text(output, page.html, PAGE)
     if perfetto is not None:
         text = json.dumps(trace_of(page.document.programs), separators=(",", ":"))
-        io.write_text(perfetto, f"{text}\n", _TRACE)
+        io.write_text(perfetto, f"{text}\n", TRACE)
     if memory_viz is not None:
         _write_snapshot(memory_viz, memory_snapshot(page.document.programs[-1]))
     if as_json:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from typing_extensions import override
 
 import wrapper_ir.lines as ir
@@ -15,6 +17,9 @@ from wrapper_ir.emitters.cpp.state import place_of, takes_tensors
 from wrapper_ir.emitters.kernel_types import launch_problem
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.toolchain.manifest import Part
+
+if TYPE_CHECKING:
+    from wrapper_ir.emitters.cpp.rows import Rows
 
 
 class CallLines(RegionBase):
@@ -90,6 +95,10 @@ class CallLines(RegionBase):
         if product is not None:
             self._multiply(line, *product)
             return
+        rows = self.context.rows(line)
+        if rows is not None:
+            self._fill_rows(rows)
+            line = rows.line
         # The shim bypasses the dispatcher, and thereby lazy conjugation and negation.
         device = self._shim_device(line)
         shim = None if self.context.has_complex or device is None else shim_of(line.op, device)
@@ -101,6 +110,15 @@ class CallLines(RegionBase):
         if line.op not in FIXED_WRITERS:
             for name in ir.effects(line, self.context.program).writes:
                 self.forget_addresses(name)
+
+    def _fill_rows(self, rows: Rows) -> None:
+        """Render the copy of a vector to each row of a result."""
+        self.context.headers.add("rows")
+        layout = self.layout(rows.out)
+        count, columns = layout.size
+        buffers = map(self.pointer, (rows.out, rows.vector))
+        numbers = (self.count(count), self.count(columns * layout.dtype.itemsize))
+        self.put(f"{call('wir::fill_rows', *buffers, *numbers)};")
 
     def _multiply(self, line: ir.ExternKernel, function: str, *buffers: str) -> None:
         """Render a matrix product that calls cuBLAS."""

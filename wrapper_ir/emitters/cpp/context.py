@@ -14,6 +14,7 @@ from wrapper_ir.devices import registered
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CppExprs
 from wrapper_ir.emitters.cpp.products import product_of
+from wrapper_ir.emitters.cpp.rows import Rows, rows_of
 from wrapper_ir.emitters.names import NamePlan
 from wrapper_ir.emitters.regions import Key, TextRun, wanted_names
 from wrapper_ir.toolchain.manifest import CaptureFacts, Part
@@ -278,6 +279,12 @@ class Context(TextRun):
     def product(self, line: ir.AnyLine) -> tuple[str, ...] | None:
         """Return the product for which a line calls cuBLAS itself (``product_of``), if any."""
         return product_of(self.program, line) if self._multiplies else None
+
+    def rows(self, line: ir.AnyLine) -> Rows | None:
+        """Return what a line is rendered as that adds a vector to each row, if it is (``rows``)."""
+        if self.has_complex:  # matrices may be conjugated lazily, which the dispatcher handles
+            return None
+        return rows_of(self.program, line, self.kept.storages.lives)
 
     def line_number(self, path: ir.Path, line: ir.AnyLine) -> int:
         """Return the line's index in the table of lines."""

@@ -101,7 +101,9 @@ def needs_handle(region: ir.Region, context: Context) -> frozenset[str]:
             case ir.Allocate() | ir.AllocatePool():
                 found.add(line.out)
             case _:
-                found.update(ir.effects(line, context.program).touched)
+                rows = context.rows(line)
+                touched = ir.effects(line if rows is None else rows.line, context.program).touched
+                found.update(touched)
     found.update(value.buffer for value in region.results if hasattr(value, "buffer"))
     return frozenset(found)
 

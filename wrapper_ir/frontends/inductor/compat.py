@@ -186,6 +186,9 @@ if not (
 ):
     restrided = None
 
+#: What AOTAutograd does after a graph has run: it changes arguments, and makes views of them.
+RuntimeEpilogue: Any = getattr(runtime_wrappers, "_RuntimeForwardEpilogue", None)
+
 #: Modules with Inductor's passes that make a graph write in place, and the names of those passes.
 in_place_passes: tuple[tuple[Any, str], ...] = tuple(
     (module, name)

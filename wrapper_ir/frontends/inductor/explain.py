@@ -11,7 +11,7 @@ import json
 import statistics
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from wrapper_ir.frontends.inductor import straight
+from wrapper_ir.frontends.inductor.call_trace import Part, Span, measured, profiled, trace_of
 from wrapper_ir.frontends.inductor.compat import cache_entries
 from wrapper_ir.frontends.inductor.errors import NothingCalledError
 from wrapper_ir.frontends.inductor.straight import Graph
@@ -77,6 +78,7 @@ class CallReport:
         guards_us: What of that all guards together take.
         guards: Guards of all frames, the slowest first. They are timed one at a time from Python,
             so that their sum is more than they take together.
+        spans: The parts of one call, for ``to_trace``.
     """
 
     total_us: float
@@ -84,6 +86,7 @@ class CallReport:
     graphs: tuple[GraphTime, ...]
     guards_us: float
     guards: tuple[Guard, ...]
+    spans: tuple[Span, ...] = field(default=(), repr=False)
 
     def advice(self) -> tuple[str, ...]:
         """Return what would make the call cheaper and changes no result."""
@@ -104,7 +107,19 @@ class CallReport:
 
     def to_json(self) -> str:
         """Return all figures, and the advice, as JSON."""
-        return json.dumps({**asdict(self), "advice": self.advice()}, indent=1)
+        figures = asdict(replace(self, spans=()))
+        del figures["spans"]
+        return json.dumps({**figures, "advice": self.advice()}, indent=1)
+
+    def to_trace(self) -> str:
+        """Return one call as Chrome's trace events (JSON), which Perfetto shows.
+
+        One thread has the call as it was measured: Dynamo with its guards, what lies between it and
+        each program, the programs. Another has what torch's profiler saw of one, which takes
+        longer and goes through torch's wrappers: ops, and the lines and allocations of programs
+        that were compiled with ``profile=True``.
+        """
+        return json.dumps(trace_of(self.spans))
 
     def __str__(self) -> str:
         """Format a table of microseconds and shares."""
@@ -161,22 +176,36 @@ def explain_call(
     watch = _Watch()
     with watch.watching():
         count = max(10, int(seconds * 1e6 / total))
-        rounds = [watch.spans_of(call) for _ in range(count)]
-    if not rounds[-1]:
+        rounds = [watch.round_of(call) for _ in range(count)]
+    if not rounds[-1].spans:
         raise NothingCalledError(what=getattr(compiled, "__name__", type(compiled).__name__))
-    shape = [span.graph for span in rounds[-1]]
-    rounds = [each for each in rounds if [span.graph for span in each] == shape]
+    shape = rounds[-1].graphs
+    rounds = sorted((each for each in rounds if each.graphs == shape), key=_Round.length)
     ops = _ops(call) if len(shape) == 1 else {}  # of several, none knows whose they are
-    graphs = tuple(_time_of([*spans], ops) for spans in zip(*rounds, strict=True))
+    graphs = tuple(
+        _time_of([*spans], ops) for spans in zip(*(each.spans for each in rounds), strict=True)
+    )
     inside = sum((graph.around_us or 0) + graph.program_us for graph in graphs)
     frames = _frames(call, {graph.frame for graph in shape if graph.frame})
+    guards = tuple(sorted(_guards(frames), key=attrgetter("us"), reverse=True))
+    guards_us = sum(_us_of(entry.guard_manager.root.check, seen) for seen, entry in frames)
     return CallReport(
         total_us=total,
         dynamo_us=max(0.0, total - inside),
         graphs=graphs,
-        guards_us=sum(_us_of(entry.guard_manager.root.check, seen) for seen, entry in frames),
-        guards=tuple(sorted(_guards(frames), key=attrgetter("us"), reverse=True)),
+        guards_us=guards_us,
+        guards=guards,
+        spans=(*_spans(rounds[len(rounds) // 2], guards, guards_us), *profiled(call)),
     )
+
+
+def _spans(usual: _Round, guards: tuple[Guard, ...], guards_us: float) -> Iterator[Span]:
+    parts = [
+        Part(each.start or None, each.end, (each.program, each.program + each.inner))
+        for each in usual.spans
+    ]
+    words = [(each.text, each.us) for each in guards]
+    yield from measured(usual.start, usual.end, parts, words, guards_us)
 
 
 def _median(call: Callable[[], object], seconds: float) -> float:
@@ -197,8 +226,30 @@ class _Span:
     """One graph's part in a call, in nanoseconds; the outer part is 0 where it is not seen."""
 
     graph: Graph
+    start: int = 0
     outer: int = 0
+    program: int = 0
     inner: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.start + self.outer if self.start else self.program + self.inner
+
+
+@dataclass
+class _Round:
+    """One call, in nanoseconds."""
+
+    start: int
+    end: int
+    spans: list[_Span]
+
+    @property
+    def graphs(self) -> list[Graph]:
+        return [span.graph for span in self.spans]
+
+    def length(self) -> int:
+        return self.end - self.start
 
 
 class _Watch:
@@ -228,17 +279,18 @@ class _Watch:
             for compiled, function in before:
                 compiled.current_callable = function
 
-    def spans_of(self, call: Callable[[], object]) -> list[_Span]:
-        """Return the parts of one call."""
+    def round_of(self, call: Callable[[], object]) -> _Round:
+        """Make one call, and return its parts."""
         self._found = []
+        start = _clock()
         call()
-        return self._found
+        return _Round(start, _clock(), self._found)
 
     def _outer(self, graph: Graph, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         span = self._open = _Span(graph)
-        start = _clock()
+        span.start = _clock()
         results = call(*args)
-        span.outer = _clock() - start
+        span.outer = _clock() - span.start
         self._open = None
         return results
 
@@ -247,9 +299,9 @@ class _Watch:
             if get_ident() != self._thread:
                 return function(args)
             span = self._open or _Span(graph)
-            start = _clock()
+            span.program = _clock()
             results = function(args)
-            span.inner = max(0, _clock() - start - self._cost)
+            span.inner = max(0, _clock() - span.program - self._cost)
             self._found.append(span)
             return results
 

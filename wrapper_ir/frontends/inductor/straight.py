@@ -6,6 +6,10 @@ graph without gradients nearly all that they do is decided when the graph is com
 second call on most of it is nothing. What remains is known here: gradients are off while it runs,
 autocast too, and what the graph writes to counts as written.
 
+C++ does that (``native/python/straight.h``): from Dynamo's arguments to the emitted function, of
+which programs in C++ need no list. It is in the extension module that such programs load. Where no
+process has compiled the module before, it is not compiled for this, and Python does the same.
+
 The first call goes through torch's functions, which look at what custom ops return and write
 Inductor's notes on tuning. So does every call while a profiler runs, because their names are in its
 records, and every call of a graph that needs more than that (``hindrances``).
@@ -17,7 +21,7 @@ import contextvars
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import update_wrapper, wraps
 from threading import get_ident
 from types import CodeType
 from typing import Any
@@ -26,10 +30,12 @@ import torch
 from torch.autograd import profiler
 from torch.autograd.graph import increment_version
 
+from wrapper_ir.aot.load import module_if_made
 from wrapper_ir.frontends.inductor import straight_gradients
 from wrapper_ir.frontends.inductor.compat import (
     BackwardState,
     CompiledFxGraph,
+    RuntimeEpilogue,
     current_frame,
     debugging,
     mark_dynamic,
@@ -39,6 +45,15 @@ from wrapper_ir.frontends.inductor.compat import (
 _is_grad_enabled = torch.is_grad_enabled
 _set_grad_enabled: Any = torch._C._set_grad_enabled
 _has_transforms: Any = torch._C._are_functorch_transforms_active
+
+#: Variables that send calls through torch's functions while they are on.
+_SWITCHES: tuple[tuple[dict[str, Any], str], ...] = (
+    (vars(profiler), "_is_profiler_enabled"),
+    (debugging, "RECORD_GRAPH_EXECUTION"),
+)
+
+
+_Finish = Callable[[tuple[Any, ...], Any], Any]
 
 
 @dataclass(eq=False)
@@ -52,8 +67,8 @@ class Graph:
         inputs: The number of its arguments.
         written: The positions of the arguments that the graph writes to and autograd counts.
         has_autocast: Whether it was compiled under autocast, which is off while it runs.
-        dynamic: Positions of results, and their dimensions that Dynamo may take as dynamic when it
-            compiles for them.
+        finish: What makes of arguments and results those to return, or None: it changes arguments,
+            makes views of them, and marks dimensions that Dynamo may take as dynamic.
         hindrances: Why it is not called straight; empty if it is.
         frame: The code that Dynamo compiles it for.
     """
@@ -64,7 +79,7 @@ class Graph:
     inputs: int
     written: tuple[int, ...]
     has_autocast: bool
-    dynamic: tuple[tuple[int, set[int]], ...]
+    finish: _Finish | None
     hindrances: tuple[str, ...]
     frame: CodeType | None
 
@@ -87,16 +102,47 @@ def hindrances(wrapper: Any, metadata: Any) -> tuple[str, ...]:
         metadata: Its ``ViewAndMutationMeta`` for the graph.
     """
     facts = {
-        "arguments change after the call": metadata.num_mutated_inp_runtime_indices,
-        "results are views of arguments or of one another": metadata.num_outputs_aliased,
-        "bases of results are returned": metadata.num_intermediate_bases,
         "sizes of results are marked inline": metadata.dynamic_outputs and not mark_dynamic,
-        "it turns gradients on or off": metadata.grad_enabled_mutation is not None,
         "ops with effects are kept in order": metadata.tokens,
     }
+    if wrapper.trace_joint or RuntimeEpilogue is None:
+        facts |= _epilogue(metadata)
     if wrapper.trace_joint:
         facts |= straight_gradients.facts(wrapper, metadata)
     return tuple(words for words, holds in facts.items() if holds)
+
+
+def _epilogue(metadata: Any) -> dict[str, Any]:
+    """Return what torch does after a graph has run, and whether it is needed."""
+    return {
+        "arguments change after the call": metadata.num_mutated_inp_runtime_indices,
+        "results are views of arguments or of one another": metadata.num_outputs_aliased,
+        "bases of results are returned": metadata.num_intermediate_bases,
+        "it turns gradients on or off": metadata.grad_enabled_mutation is not None,
+    }
+
+
+def _finishing(wrapper: Any, metadata: Any, *, is_counted: bool) -> _Finish | None:
+    """Return what a graph's results go through that is called straight; None if nothing."""
+    if any(_epilogue(metadata).values()):
+        epilogue = RuntimeEpilogue(metadata, wrapper.trace_joint, is_counted)
+
+        def finish(args: tuple[Any, ...], results: Any) -> Any:
+            return epilogue.finalize(epilogue.capture_orig_inputs(args), [*results])
+
+        return finish
+    dynamic = tuple(
+        (position, info.dynamic_dims)
+        for position, info in enumerate(metadata.output_info)
+        if metadata.dynamic_outputs and info.dynamic_dims is not None
+    )
+
+    def mark(_: tuple[Any, ...], results: Any) -> Any:
+        for position, dimensions in dynamic:
+            mark_dynamic(results[position], dimensions)
+        return results
+
+    return mark if dynamic else None
 
 
 def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -124,11 +170,7 @@ def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
             )
         is_counted = aot_config.keep_inference_input_mutations
         written = runtime_metadata.mutated_graph_handled_indices_seen_by_autograd
-        dynamic = tuple(
-            (position, info.dynamic_dims)
-            for position, info in enumerate(runtime_metadata.output_info)
-            if runtime_metadata.dynamic_outputs and info.dynamic_dims is not None
-        )
+        finish = None if found else _finishing(self, runtime_metadata, is_counted=is_counted)
         graph = Graph(
             wrapper=made,
             compiled=inside,
@@ -136,7 +178,7 @@ def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
             inputs=len(runtime_metadata.input_info),
             written=tuple(written) if is_counted else (),
             has_autocast=self.disable_amp,
-            dynamic=dynamic,
+            finish=finish,
             hindrances=found,
             frame=current_frame(),
         )
@@ -181,50 +223,66 @@ def with_straight_calls(
 
 def _straight(stock: Callable[..., Any], graph: Graph) -> Callable[..., Any]:
     """Return the function for Dynamo to call in the place of ``stock``."""
-    compiled, apply, written, dynamic = graph.compiled, graph.apply, graph.written, graph.dynamic
-    is_recorded = apply is not None
-    is_first = True
+    run, is_recorded = _running(graph), graph.apply is not None
+    entry: Any = None
+
+    @wraps(stock)
+    def call(*args: Any) -> Any:
+        is_first = not entry.is_ready
+        if watchers and not is_first and (watcher := watchers.pop(get_ident(), None)):
+            try:
+                return watcher(graph, entry, args)
+            finally:
+                watchers[get_ident()] = watcher
+        if is_first or any(map(_is_on, _SWITCHES)) or (is_recorded and _has_transforms()):
+            results = stock(*args)
+            entry.is_ready = True
+            return results
+        increment_version([args[position] for position in graph.written])
+        if is_off := _is_grad_enabled() is not is_recorded:
+            _set_grad_enabled(is_recorded)
+        try:
+            results = run(*args)
+        finally:
+            if is_off:
+                _set_grad_enabled(not is_recorded)
+        return graph.finish(args, results) if graph.finish else results
+
+    entry = _entry(call, graph)
+    return entry  # type: ignore[no-any-return]  # of C++, or ``call``
+
+
+def _entry(call: Callable[..., Any], graph: Graph) -> Any:
+    """Return what calls a graph, and ``call`` where a call is unusual."""
+    made: Any = call
+    if (module := module_if_made()) is not None:
+        made = module.Straight(
+            unusual=call,
+            graph=vars(graph.compiled),
+            apply=graph.apply,
+            finish=graph.finish,
+            switches=_SWITCHES,
+            watchers=watchers,
+            written=graph.written,
+            has_autocast=graph.has_autocast,
+        )
+        update_wrapper(made, call)
+    made.is_ready = False
+    return made
+
+
+def _running(graph: Graph) -> Callable[..., Any]:
+    """Return what runs a graph; gradients are recorded, or not, as it needs."""
+    compiled = graph.compiled
 
     def run_graph(*args: Any) -> Any:
         return compiled.current_callable([*args])
 
     if graph.has_autocast:
         run_graph = straight_gradients.without_autocast(run_graph)
-    run = run_inside = apply or run_graph
+    return graph.apply or run_graph
 
-    def run_with_notes(*args: Any) -> Any:
-        increment_version([args[position] for position in written])
-        results = run_inside(*args)
-        for position, dimensions in dynamic:
-            mark_dynamic(results[position], dimensions)
-        return results
 
-    if written or dynamic:
-        run = run_with_notes
-
-    @wraps(stock)
-    def call(*args: Any) -> Any:
-        nonlocal is_first
-        if watchers and not is_first and (watcher := watchers.pop(get_ident(), None)):
-            try:
-                return watcher(graph, call, args)
-            finally:
-                watchers[get_ident()] = watcher
-        if (
-            is_first
-            or profiler._is_profiler_enabled
-            or (is_recorded and _has_transforms())
-            or debugging.get("RECORD_GRAPH_EXECUTION")
-        ):
-            results = stock(*args)
-            is_first = False
-            return results
-        if _is_grad_enabled() is is_recorded:
-            return run(*args)
-        _set_grad_enabled(is_recorded)
-        try:
-            return run(*args)
-        finally:
-            _set_grad_enabled(not is_recorded)
-
-    return call
+def _is_on(switch: tuple[dict[str, Any], str]) -> bool:
+    variables, name = switch
+    return bool(variables.get(name))

@@ -46,20 +46,24 @@ PyObject* tuple_of(std::size_t count, Make make) {
 }
 
 // One call, with everything it borrows and owns. Constructed and destroyed under the GIL.
+//
+// Handles of inputs point into the Python objects, which the caller, or this, holds until the call
+// is over. A copy of each tensor would cost more than all checks of it: the first copy in C++ of a
+// tensor that Python made takes the GIL.
 class Run {
  public:
-  // `out` is the caller's value for `out=`, or null.
-  Run(Function* function, PyObject* out)
+  // `out` is the caller's value for `out=`, or null. If `boxed`, inputs come in a list.
+  Run(Function* function, PyObject* out, bool boxed)
       : function_(function),
         info_(*function->info),
-        tensors_(info_.num_inputs),
         slots_(info_.num_inputs),
         outputs_(info_.num_outputs),
-        owned_(function->boxed ? info_.num_inputs : 0),
+        held_(boxed ? info_.num_inputs : 0),
+        owned_(boxed ? info_.num_inputs : 0),
         // Copy a list, because it may change during the call.
         out_(out != nullptr && PyList_Check(out) ? PyList_AsTuple(out) : Py_XNewRef(out)),
         given_(info_, out != nullptr) {
-    if (function->boxed) call_.owned = owned_.data();
+    if (boxed) call_.owned = owned_.data();
     call_.probes = function->probes;
   }
   Run(const Run&) = delete;
@@ -70,12 +74,30 @@ class Run {
     for (std::size_t i = 0; i < info_.num_outputs; ++i) {
       if (info_.outputs[i].kind == wir::Kind::kTensor) delete tensor_of(outputs_[i].tensor);
     }
+    for (PyObject* value : held_) Py_XDECREF(value);
   }
 
-  // Check the inputs and keep what the call needs of them. False: a Python error is set.
-  bool take_inputs(PyObject* const* values, bool given_away) {
+  // Check inputs that the caller holds until the call is over. False: a Python error is set.
+  bool take_inputs(PyObject* const* values) {
     for (std::size_t i = 0; i < info_.num_inputs; ++i) {
-      if (!take_input(i, values[i], given_away)) return false;
+      if (!take_input(i, values[i])) return false;
+    }
+    return true;
+  }
+
+  // Take all inputs out of a list of the right length, and check them. A tensor that only the list
+  // held can be freed right after its last use. False: a Python error is set.
+  bool take_list(PyObject* list) {
+    for (std::size_t i = 0; i < info_.num_inputs; ++i) {
+      held_[i] = PyList_GET_ITEM(list, static_cast<Py_ssize_t>(i));
+    }
+    Py_SET_SIZE(list, 0);  // its references are ours now
+    if (!take_inputs(held_.data())) return false;
+    for (std::size_t i = 0; i < info_.num_inputs; ++i) {
+      if (info_.inputs[i].kind != wir::Kind::kTensor || Py_REFCNT(held_[i]) != 1) continue;
+      owned_[i] = handle_of(new at::Tensor(*tensor_of(slots_[i].tensor)));
+      slots_[i].tensor = owned_[i];
+      Py_CLEAR(held_[i]);
     }
     return true;
   }
@@ -117,12 +139,10 @@ class Run {
 
   // Tell autograd which inputs were written to, so that using a stale saved value is an error.
   void bump_versions() const {
-    for (std::size_t i = 0, next = 0; i < info_.num_inputs; ++i) {
-      if (info_.inputs[i].kind != wir::Kind::kTensor) continue;
-      const at::Tensor& tensor = tensors_[next++];
-      if (info_.inputs[i].written && !tensor.is_inference()) {
-        tensor.unsafeGetTensorImpl()->bump_version();
-      }
+    for (std::size_t i = 0; i < info_.num_inputs; ++i) {
+      if (info_.inputs[i].kind != wir::Kind::kTensor || !info_.inputs[i].written) continue;
+      const at::Tensor& tensor = *tensor_of(slots_[i].tensor);
+      if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
     }
   }
 
@@ -133,7 +153,7 @@ class Run {
   }
 
  private:
-  bool take_input(std::size_t i, PyObject* value, bool given_away) {
+  bool take_input(std::size_t i, PyObject* value) {
     const wir::InputSpec& spec = info_.inputs[i];
     if (spec.kind == wir::Kind::kNone) {
       slots_[i].tensor = nullptr;
@@ -150,13 +170,7 @@ class Run {
     if (!is_tensor(value)) return refuse(i, value);
     const at::Tensor& tensor = THPVariable_Unpack(value);
     if (!matches(spec.tensor, tensor) && !refuse(i, value)) return false;
-    if (given_away && Py_REFCNT(value) == 1) {
-      // Only the caller's list holds it, so it can be freed right after its last use.
-      owned_[i] = handle_of(new at::Tensor(tensor));
-      slots_[i].tensor = owned_[i];
-    } else {
-      slots_[i].tensor = handle_of(&tensors_.add(tensor));
-    }
+    slots_[i].tensor = handle_of(&tensor);
     return true;
   }
 
@@ -290,30 +304,24 @@ class Run {
   PyObject* shown_inputs() {
     PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(info_.num_inputs));
     for (std::size_t i = 0; made != nullptr && i < info_.num_inputs; ++i) {
-      const bool given_away = call_.owned != nullptr && owned_[i] == nullptr;
-      const AtenTensorHandle handle = slots_[i].tensor;
-      const bool there = info_.inputs[i].kind == wir::Kind::kTensor &&
-                         (!given_away || is_kept(handle));
-      PyObject* value = there ? THPVariable_Wrap(*tensor_of(handle)) : Py_NewRef(Py_None);
+      const bool was_freed = call_.owned != nullptr && owned_[i] == nullptr && held_[i] == nullptr;
+      const bool there = info_.inputs[i].kind == wir::Kind::kTensor && !was_freed;
+      PyObject* value =
+          there ? THPVariable_Wrap(*tensor_of(slots_[i].tensor)) : Py_NewRef(Py_None);
       if (value == nullptr) Py_CLEAR(made);
       if (made != nullptr) PyTuple_SET_ITEM(made, static_cast<Py_ssize_t>(i), value);
     }
     return made;
   }
 
-  bool is_kept(AtenTensorHandle handle) {
-    const at::Tensor* tensor = tensor_of(handle);
-    return tensors_.begin() <= tensor && tensor < tensors_.end();
-  }
-
   Function* function_;
   const wir::ProgramInfo& info_;
   wir::Call call_;
-  Row<at::Tensor, 32> tensors_;  // the tensors that handles in slots point to
-  std::vector<std::unique_ptr<c10::IValue>> objects_;  // likewise
+  std::vector<std::unique_ptr<c10::IValue>> objects_;  // which slots point to
   NullRow<wir::Slot, 32> slots_;
   NullRow<wir::Slot, 8> outputs_;
-  NullRow<AtenTensorHandle, 32> owned_;
+  NullRow<PyObject*, 32> held_;          // inputs that came in a list, and are not owned
+  NullRow<AtenTensorHandle, 32> owned_;  // copies of those that the call alone holds
   PyObject* out_;
   Given given_;
 };
@@ -348,8 +356,8 @@ inline PyObject* call_plain(PyObject* callable, PyObject* const* args, std::size
   Py_INCREF(callable);
   PyObject* made = nullptr;
   {
-    Run run(self, out);
-    if (run.take_inputs(args, false)) {
+    Run run(self, out, false);
+    if (run.take_inputs(args)) {
       if (run.execute()) made = run.results();
       run.bump_versions();
     }
@@ -373,14 +381,8 @@ inline PyObject* call_boxed(PyObject* callable, PyObject* const* args, std::size
   Py_INCREF(callable);
   PyObject* made = nullptr;
   {
-    Run run(self, out);
-    // Empty the list in every case, so that its tensors can be freed early.
-    const bool taken = run.take_inputs(&PyList_GET_ITEM(list, 0), true);
-    PyObject *type, *value, *traceback;
-    if (!taken) PyErr_Fetch(&type, &value, &traceback);
-    PyList_SetSlice(list, 0, PyList_GET_SIZE(list), nullptr);
-    if (!taken) PyErr_Restore(type, value, traceback);
-    if (taken && run.execute()) made = run.results();
+    Run run(self, out, true);
+    if (run.take_list(list) && run.execute()) made = run.results();
   }
   Py_DECREF(callable);
   return made;
