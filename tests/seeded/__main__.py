@@ -1,10 +1,11 @@
 """Puts faults into programs of whole models, and tells who finds them.
 
-    python -m tests.seeded [--models GLOB,...] [--most N] [--seed N]
+    python -m tests.seeded [--models GLOB,...] [--most N] [--streams N] [--seed N]
 
 A call is left out, two calls change places, a result is other memory, a call reads an older value,
-memory ends a line too early. The status is 1 if less than 99 in 100 harmful faults are found, or if
-something is said of a program without a fault.
+memory ends a line too early; in made-up programs with streams, a wait or an event is left out. The
+status is 1 if less than 99 in 100 harmful faults are found, or if something is said of a program
+without a fault.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from fnmatch import fnmatchcase
 import torch
 
 from tests.models.zoo import CASES
-from tests.seeded.survey import FINDERS, Survey, survey
+from tests.seeded.survey import FINDERS, Survey, survey, survey_streams
 
 
 def main() -> int:
@@ -26,6 +27,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.seeded")
     parser.add_argument("--models", default="*", help="globs of names of models (*)")
     parser.add_argument("--most", type=int, default=6, help="faults of a kind in a program (6)")
+    parser.add_argument("--streams", type=int, default=12, help="programs with streams (12)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--verbose", action="store_true", help="list what is missed, and noise")
     options = parser.parse_args()
@@ -38,6 +40,7 @@ def main() -> int:
         start = time.perf_counter()
         survey([name], options.most, options.seed, found)
         print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+    survey_streams(options.streams, found)
     print(found.table())
     shares = {"without a run": found.share(*FINDERS[:-1]), "with a run": found.share(*FINDERS)}
     print(", ".join(f"{share:.2%} found {how}" for how, share in shares.items()))

@@ -15,7 +15,9 @@ from wrapper_ir.lines import (
     Free,
     KernelCall,
     Program,
+    RecordEvent,
     Reuse,
+    WaitEvent,
     effects,
 )
 
@@ -84,6 +86,13 @@ def early_ends(program: Program) -> Iterator[tuple[str, Program]]:
                 break
 
 
+def dropped_order(program: Program) -> Iterator[tuple[str, Program]]:
+    """A stream does not wait for an event, or the event is not recorded."""
+    for index, line in enumerate(program.body):
+        if isinstance(line, WaitEvent | RecordEvent):
+            yield f"without line {index}", _with(program, index, index + 1)
+
+
 CHANGES: dict[str, Change] = {
     "call left out": dropped_calls,
     "calls swapped": swapped_calls,
@@ -91,6 +100,9 @@ CHANGES: dict[str, Change] = {
     "older argument": older_arguments,
     "memory ended early": early_ends,
 }
+
+#: The kind of fault that programs with streams get.
+NO_ORDER = "wait or event left out"
 
 
 def some(program: Program, change: Change, most: int, seed: str) -> list[tuple[str, Program]]:

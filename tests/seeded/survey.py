@@ -17,11 +17,12 @@ from torch.utils import _pytree as pytree
 
 import wrapper_ir as wir
 from tests.fuzz.compare import Outcome, compare, run
+from tests.fuzz.streams import made
 from tests.models.zoo import CASES, TRAINING, Case
-from tests.seeded.changes import CHANGES, some
+from tests.seeded.changes import CHANGES, NO_ORDER, dropped_order, some
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.inductor.contract import contract_of
-from wrapper_ir.interpreter import made_up_inputs
+from wrapper_ir.interpreter import InterleavingError, RaceError, made_up_inputs, run_interleaved
 from wrapper_ir.lines import Stage
 from wrapper_ir.verify.contract import Contract, breaches
 
@@ -79,12 +80,13 @@ class Survey:
     def table(self) -> str:
         """A row for each kind of fault, with the numbers that each finder is the first to find."""
         heads = (*FINDERS, "missed")
-        rows = [f"{'':20}{'harmful':>8}" + "".join(f"{each:>15}" for each in heads)]
-        for kind in CHANGES:
+        rows = [f"{'':24}{'harmful':>8}" + "".join(f"{each:>15}" for each in heads)]
+        kinds = (*CHANGES, NO_ORDER)
+        for kind in kinds:
             counts = [self.harmful[kind, who] for who in heads]
-            rows.append(f"{kind:20}{sum(counts):>8}" + "".join(f"{n or '':>15}" for n in counts))
-        counts = [sum(self.harmful[kind, who] for kind in CHANGES) for who in heads]
-        rows.append(f"{'all':20}{sum(counts):>8}" + "".join(f"{n or '':>15}" for n in counts))
+            rows.append(f"{kind:24}{sum(counts):>8}" + "".join(f"{n or '':>15}" for n in counts))
+        counts = [sum(self.harmful[kind, who] for kind in kinds) for who in heads]
+        rows.append(f"{'all':24}{sum(counts):>8}" + "".join(f"{n or '':>15}" for n in counts))
         return "\n".join(rows)
 
 
@@ -95,6 +97,36 @@ def survey(names: list[str], most: int, seed: int, into: Survey | None = None) -
         for stage, each in (("logical", program), ("planned", wir.plan_memory(program, "pool"))):
             _study(f"{name}, {stage}", each, graph, most, seed, found)
     return found
+
+
+def survey_streams(count: int, found: Survey) -> None:
+    """Leave out each wait and each event of made-up programs with streams.
+
+    Whether that harms, the interpreter tells, which runs what streams do in random legal orders.
+    """
+    for seed in range(count):
+        program = made(seed)
+        for stage, each in (("logical", program), ("planned", wir.plan_memory(program, "pool"))):
+            name = f"streams {seed}, {stage}"
+            if faults := wir.diagnose(each):
+                found.alarms.append(f"{name}: verifier: {faults[0]}")
+            elif words := _told_by_orders(each):
+                found.alarms.append(f"{name}: {FINDERS[-1]}: {words}")
+            for what, changed in dropped_order(each):
+                faults = wir.diagnose(changed)
+                words = _told_by_orders(changed)
+                who = FINDERS[0] if faults else FINDERS[-1] if words else None
+                told = str(faults[0]) if faults else words
+                found.enter(f"{name}: {what}", NO_ORDER, who, told, is_harmful=bool(words))
+
+
+def _told_by_orders(program: Program) -> str:
+    """Return what is said of a program with streams that runs in random orders."""
+    try:
+        run_interleaved(program, torch.arange(-4.0, 4.0), interleavings=20, verify=False)
+    except (RaceError, InterleavingError) as error:
+        return str(error)
+    return ""
 
 
 def _programs(names: list[str]) -> Iterator[tuple[str, Program, Any]]:

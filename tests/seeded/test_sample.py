@@ -5,13 +5,21 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.seeded.changes import CHANGES
-from tests.seeded.survey import FINDERS, survey
+from tests.seeded.changes import CHANGES, NO_ORDER
+from tests.seeded.survey import FINDERS, Survey, survey, survey_streams
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
 ]
+
+
+def test_what_keeps_streams_in_order_is_not_left_out() -> None:
+    found = Survey()
+    survey_streams(2, found)
+    assert found.alarms == []
+    assert found.missed == []
+    assert found.harmful[NO_ORDER, "verifier"] > 20
 
 
 def test_faults_are_found() -> None:

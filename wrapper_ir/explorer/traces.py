@@ -31,8 +31,7 @@ _PIECE: Final = 1 << 21
 def perfetto(views: list[View]) -> dict[str, Any]:
     """Return programs as Chrome trace events, one process each: streams, waits, bytes held."""
     traces = [_Trace(view, pid) for pid, view in enumerate(views, start=1)]
-    events = [event for each in traces for event in each.events()]
-    return trace(events)
+    return trace([event for each in traces for event in each.events()])
 
 
 class _Trace:
@@ -54,30 +53,24 @@ class _Trace:
             yield named("thread_name", (self._pid, thread), name)
         for number, at in self._places.items():
             if view.lines.kind[number] in _WORK:
-                name, about = self._about(number)
-                span = self._span(view.lines.kind[number], name, self._thread(number), at, at + 1)
-                yield span | about
                 name, facts = self._about(number)
-                yield self._span(view.lines.kind[number], name, self._thread(number), at, 1) | facts
+                kind, thread = view.lines.kind[number], self._thread(number)
+                yield self._span(kind, name, thread, at, at + 1) | facts
         for row, order in enumerate(view.orders):
             yield from self._ordered(row, order) if order.start != NONE else ()
         for at, held in (
             pair for plan in view.plans if plan.shown for pair in enumerate(plan.held)
         ):
             ts = self._begins[at] if at < len(self._begins) else self._begins[-1]
-            yield {"name": "memory held", "ph": "C", "pid": self._pid, "ts": ts} | _args(bytes=held)
-            yield {"name": "memory held", "ph": "C", "pid": self._pid, "ts": at} | about(bytes=held)
+            yield {"name": "memory held", "ph": "C", "pid": self._pid, "ts": ts} | about(bytes=held)
 
     def _thread(self, number: int) -> int:
         return self._view.lines.stream[number] + 1 + _HOST
 
-    def _span(self, kind: str, name: str, thread: int, start: int, end: int) -> dict[str, Any]:
+    def _span(self, kind: str, name: str, thread: int, start: int, end: int) -> Any:
         """Return an event from the beginning of one position to that of another."""
         ts, duration = self._begins[start], self._begins[end] - self._begins[start]
-        where = {"ph": "X", "pid": self._pid, "tid": thread, "ts": ts, "dur": duration}
-        return {"name": name, "cat": kind, **where}
-    def _span(self, kind: str, name: str, thread: int, at: int, length: int) -> Any:
-        return span(name, kind, (self._pid, thread), at, length)
+        return span(name, kind, (self._pid, thread), ts, duration)
 
     def _ordered(self, row: int, order: Order) -> Iterator[dict[str, Any]]:
         start, end = self._places[order.start], self._places[order.end]
@@ -100,10 +93,10 @@ class _Trace:
             for frame in _frames(view, origin)[:1]:
                 facts["source"] = f"{frame['filename']}:{frame['line']}"
         if number in view.recorded:
-            about["recorded"] = view.recorded[number]
+            facts["recorded"] = view.recorded[number]
         if number in view.times:
-            about |= dataclasses.asdict(view.times[number])
-        return view.lines.callee[number] or view.lines.mnemonic[number], _args(**about)
+            facts |= dataclasses.asdict(view.times[number])
+        return view.lines.callee[number] or view.lines.mnemonic[number], about(**facts)
 
 
 def _begins(view: View, places: dict[int, int]) -> list[float]:
@@ -114,16 +107,6 @@ def _begins(view: View, places: dict[int, int]) -> list[float]:
         took = 1.0 if not view.times else 0.0 if time is None else round(1e6 * time.seconds, 3)
         found.append(found[-1] + took)
     return found
-
-
-def _args(**about: object) -> dict[str, Any]:
-    return {"args": about}
-
-
-def _named(what: str, pid: int, thread: int, name: str) -> dict[str, Any]:
-    return {"name": what, "ph": "M", "pid": pid, "tid": thread, "args": {"name": name}}
-            facts["recorded"] = view.recorded[number]
-        return view.lines.callee[number] or view.lines.mnemonic[number], about(**facts)
 
 
 def _places(view: View) -> dict[int, int]:
@@ -176,8 +159,8 @@ def memory_snapshot(view: View) -> dict[str, Any]:
                     events.append((panel.ends[row], order, {"action": action, **made}))
         base += total
     events.sort(key=lambda each: each[:2])
-    trace = [{**event, "time_us": max(at, 0)} for at, _, event in events]
-    return {"segments": segments, "device_traces": [trace]}
+    times = [{**event, "time_us": max(at, 0)} for at, _, event in events]
+    return {"segments": segments, "device_traces": [times]}
 
 
 def _itself(view: View, number: int, name: str) -> dict[str, Any]:

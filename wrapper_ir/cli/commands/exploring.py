@@ -13,10 +13,6 @@ from wrapper_ir.cli import command as cli
 from wrapper_ir.cli import files as io
 from wrapper_ir.outputs import Kind, begins_with
 
-_TRACE: Final = Kind("a Chrome trace", begins_with(b'"traceEvents"'))
-if TYPE_CHECKING:
-    from wrapper_ir.explorer import Page
-
 _SNAPSHOT: Final = Kind("a snapshot of memory", begins_with(b"segments"))
 
 
@@ -84,7 +80,7 @@ def explore(  # noqa: PLR0913 - one parameter per option
 
     if file == other == io.STREAM:
         raise click.UsageError("standard input holds one program, not two")
-    kinds = [(output, PAGE), (perfetto, _TRACE), (memory_viz, _SNAPSHOT)]
+    kinds = [(output, PAGE), (perfetto, TRACE), (memory_viz, _SNAPSHOT)]
     _check_outputs(kinds, as_json=as_json)
     if Path(file).is_dir():
         if other or targets or found or perfetto or memory_viz:
@@ -93,15 +89,6 @@ def explore(  # noqa: PLR0913 - one parameter per option
     else:
         programs = [io.read_program(each) for each in (file, other) if each is not None]
         page = explored(*programs, targets=targets or None, found=found, sources=not no_sources)
-    if [output, perfetto, memory_viz].count(io.STREAM) + as_json > 1:
-        raise click.UsageError("standard output takes one of them")
-    kinds = {output: PAGE, perfetto: TRACE, memory_viz: _SNAPSHOT}
-    for path, kind in kinds.items():
-        io.check_output(path, kind)
-    programs = [io.read_program(each) for each in (file, other) if each is not None]
-    page = explored(*programs, targets=targets or None, run=stats, sources=not no_sources)
-    if difference is not None:
-        _add_difference(page, difference)
     if output is not None:
         io.write_text(output, page.html, PAGE)
     if perfetto is not None:
