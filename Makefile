@@ -28,7 +28,7 @@ WORKERS ?= 2
 OPINFO_DTYPES := float64 bfloat16 int64 bool complex64 float16 int32
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-torch test-sample test-radar release-check models gpu check docs wheel release fuzz mutants seeded opinfo zoo odd changes sweep explorer pictures compare bench sanitize disorders format clean
+.PHONY: help setup demo test test-long test-torch test-sample test-radar rehearsal release-check models gpu check docs wheel release fuzz mutants seeded opinfo zoo odd changes sweep explorer pictures compare bench sanitize disorders format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ test-sample: setup ## a tenth of test-torch: make test-sample TORCH=2.13.0
 
 test-radar: setup ## the radar over whole releases: after `make setup TORCH=2.13.0` over that one, too
 	$(BIN)/python -m pytest -m releases tests/tools
+
+rehearsal: setup ## torch 2.15 as a 2.16 with one thing changed, 34 times: what we say of it (20 minutes)
+	$(BIN)/python -m tools.rehearsal --jobs $(WORKERS) --write
 
 release-check: ## what continuous integration leaves out: long tests, the radar, other releases (two hours)
 	$(MAKE) test-long

@@ -72,7 +72,7 @@ class WrapperIRError(Exception):
 
     code: ClassVar[str] = "WIR0000"
     template: ClassVar[str] = "{message}"
-    default_hint: ClassVar[str | None] = None
+    default_hint: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class WrapperIRError(Exception):
         self.origin: object | None = origin
         #: The filled-in template, without code, path or hint.
         self.message: str = self._fill(self.template)
-        if hint is None and self.default_hint is not None:
+        if hint is None and self.default_hint:
             hint = self._fill(self.default_hint)
         #: What to do about it, or None.
         self.hint: str | None = hint

@@ -332,13 +332,13 @@ class StorageMap:
         """The objects that ops return, in order."""
         self._returned_for: dict[str, list[str]] = {}
         """The arguments that each result of a call aliases or may alias."""
-        self.lives = Liveness(program.region, program, self._learn)
+        self.lives: Liveness = Liveness(program.region, program, self._learn)
         """The storages."""
         _note_results(program.region, self.last)
         self._results = {v.buffer for v in program.results if isinstance(v, BufferValue)}
         self.touched |= self._results
         names = (item.name for item in program.inputs if isinstance(item, BufferInput))
-        self.touched_inputs = tuple(name for name in names if name in self.touched)
+        self.touched_inputs: tuple[str, ...] = tuple(name for name in names if name in self.touched)
         """Buffer inputs that something reads, writes, peeks at or returns, in order."""
 
     def _learn(self, index: int, line: AnyLine, found: Effects) -> None:

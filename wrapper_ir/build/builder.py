@@ -58,8 +58,8 @@ class Builder(Declarations, KernelCalls, Memory, Streams, Control):
     ) -> None:
         super().__init__(device)
         self.name = name
-        self.role = choice(ir.GraphRole, role, "the program's role")
-        self.stage = choice(ir.Stage, stage, "the program's stage")
+        self.role: ir.GraphRole = choice(ir.GraphRole, role, "the program's role")
+        self.stage: ir.Stage = choice(ir.Stage, stage, "the program's stage")
         self._check_inputs = check_inputs
         self._results: tuple[ir.Value, ...] | None = None
 

@@ -277,7 +277,7 @@ class Part:
 
     def __init__(self, device: ir.Device | str) -> None:
         #: The default device of buffers.
-        self.device = device_of(device)
+        self.device: ir.Device = device_of(device)
         self._draft = ProgramDraft()
 
     def _emit(self, line: ir.AnyLine) -> None:

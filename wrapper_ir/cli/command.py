@@ -126,17 +126,21 @@ FILES: Final[Complete] = lambda _, __, word: [CompletionItem(word, type="file")]
 # Arguments and options of several commands.
 
 #: The argument ``FILE``: a ``.wir`` file, or ``-`` for standard input.
-program_argument = click.argument("file", metavar="FILE.wir", shell_complete=FILES)
+program_argument: Callable[[F], F] = click.argument(
+    "file", metavar="FILE.wir", shell_complete=FILES
+)
 
-programs_argument = click.argument(
+programs_argument: Callable[[F], F] = click.argument(
     "files", metavar="FILE.wir...", nargs=-1, required=True, shell_complete=FILES
 )
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
+json_option: Callable[[F], F] = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON, for scripts."
+)
 
 
 #: ``--force``: outputs may replace files of other kinds.
-force_option = click.option(
+force_option: Callable[[F], F] = click.option(
     "--force",
     is_flag=True,
     expose_value=False,
@@ -165,7 +169,7 @@ def args_option(about: str) -> Callable[[F], F]:
 
 
 #: ``-O``, for the options of an emitter.
-emitter_options = valued(
+emitter_options: Callable[[F], F] = valued(
     *("-O", "KEY=VALUE", "An option of the emitter; `wrapper-ir emitters` lists them.", "options"),
     multiple=True,
     shell_complete=_options,

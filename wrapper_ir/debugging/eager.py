@@ -150,7 +150,7 @@ class Beside(Interpreter):
         self._changed: dict[int, Tensor] = {}
         self.differences: list[Difference] = []
         self.skipped: Counter[str] = Counter()
-        self.compared = 0
+        self.compared: int = 0
 
     def compare(
         self,

@@ -21,6 +21,7 @@ from wrapper_ir.text.printer import ItemPrinter
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
+    from wrapper_ir.lines.effects import Effects
     from wrapper_ir.lines.walk import Renaming
 
 
@@ -166,7 +167,7 @@ class ProgramKeys:
         self._digests: dict[int, int] = {}
         self._effects: dict[int, ir.Effects] = {}
         #: All buffers that the program defines, and a nameless description of each such symbol.
-        self.buffers = set(program.constants)
+        self.buffers: set[str] = set(program.constants)
         self.symbols: dict[str, Hashable] = {}
         for _, _, region in ir.walk_regions(program):
             for item in (*region.params, *region.body):
@@ -288,14 +289,16 @@ class BodyKeys:
 
     def __init__(self, of: ProgramKeys, region: ir.Region) -> None:
         self._of = of
-        self.lines = [line for _, line in own_lines(region)]
-        self.effects = [of.effects(line) for line in self.lines]
+        self.lines: list[ir.AnyLine] = [line for _, line in own_lines(region)]
+        self.effects: list[Effects] = [of.effects(line) for line in self.lines]
         own = [of.line(line) for line in self.lines]
         #: The weakest keys: the class, or ``_MEMORY`` for lines that create memory.
-        self.kind = [_class(line) for line in self.lines]
+        self.kind: list[str] = [_class(line) for line in self.lines]
         #: The level 0 keys of lines that compute something; None for the others, which look alike.
         rows = zip(self.kind, self.effects, own, strict=True)
-        self.does = [None if kind == _MEMORY or does.kills else key for kind, does, key in rows]
+        self.does: list[int | None] = [
+            None if kind == _MEMORY or does.kills else key for kind, does, key in rows
+        ]
         maker = {name: n for n, each in enumerate(self.effects) for name in each.defines}
         operands = [_operands(each) for each in self.effects]
         #: For each line, those that use its results and those that define its operands, with slots.
@@ -308,7 +311,7 @@ class BodyKeys:
                     self.makers[number].append((maker[name], slot))
         outside = of.outside(region)
         #: The keys from level 0 on.
-        self.levels = [own]
+        self.levels: list[list[int]] = [own]
         for _ in range(LEVELS - 1):
             old = self.levels[-1]
             new = []

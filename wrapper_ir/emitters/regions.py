@@ -253,8 +253,8 @@ class RegionWalker(ir.LineVisitor[None], Generic[R]):
     def __init__(self, context: R, region: ir.Region) -> None:
         self.context = context
         self.region = region
-        self.path = ir.Path()
-        self.index = 0
+        self.path: ir.Path = ir.Path()
+        self.index: int = 0
 
     def render(self, index: int, path: ir.Path) -> None:
         """Render the line at a position of the region."""

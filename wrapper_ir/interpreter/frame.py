@@ -87,7 +87,7 @@ _FUNCTIONS: Final[Mapping[type[sympy.Basic], Callable[..., Any]]] = {
 }
 
 
-KINDS: Final = {
+KINDS: Final[Mapping[SymbolKind, type]] = {
     SymbolKind.INT: int,
     SymbolKind.FLOAT: float,
     SymbolKind.BOOL: bool,

@@ -52,8 +52,8 @@ class LineRunner(ir.LineVisitor[None]):
 
     def __init__(self, program: ir.Program, kernels: Mapping[Launch, Callable[..., None]]) -> None:
         self.program = program
-        self.frame = Frame(program, {})
-        self.path = ir.Path()
+        self.frame: Frame = Frame(program, {})
+        self.path: ir.Path = ir.Path()
         self.peers: Peers | None = None
         self.queues: Queues | None = None
         self.storages: list[mem.Storage] = []
@@ -372,7 +372,8 @@ class LineRunner(ir.LineVisitor[None]):
         """Do nothing."""
 
     # Kernels were compiled before the program started, and calls run synchronously.
-    visit_kernel_definition = visit_comment = _nothing
+    visit_kernel_definition: Any = _nothing
+    visit_comment: Any = _nothing
 
     @override
     def visit_record_event(self, line: ir.RecordEvent) -> None:

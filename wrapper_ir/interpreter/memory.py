@@ -146,7 +146,8 @@ class Block:
         address = (whole if self._away is None else self._away).data_ptr()
         self._start = _RED_ZONE + -address % _ALIGNMENT
         self._end = self._start + nbytes
-        self.start = 0
+        self.start: int = 0
+        self.bytes: torch.Tensor
         if self._away is not None:
             self.start, self.bytes = self._start, self._away[self._start : self._end]
         elif nbytes:

@@ -61,7 +61,7 @@ class Interpreter(LineRunner):
         self.run_body(region, path, name)
         self.path = path
         results = self.leave(region)
-        self.frame = outer
+        self.frame: Frame = outer
         for param, item in zip(region.params, items, strict=True):
             if isinstance(param, ir.BufferInput) and param.donated:
                 for storage in _storages(item):

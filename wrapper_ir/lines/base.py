@@ -14,7 +14,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Annotated, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 
 __all__ = ["Line", "OriginId", "Role"]
 
@@ -22,7 +22,8 @@ __all__ = ["Line", "OriginId", "Role"]
 class Role(enum.Enum):
     """The effect of a line on the buffer, symbol, object or kernel that a field names."""
 
-    __hash__ = object.__hash__  # Enum.__hash__ is slow and this is called for each line
+    if not TYPE_CHECKING:  # that of Enum is slow, and this is called for each line
+        __hash__ = object.__hash__
 
     @property
     def role(self) -> Role:
@@ -70,7 +71,8 @@ class Role(enum.Enum):
 class Trait(enum.Enum):
     """A property of a class of lines that its roles do not express."""
 
-    __hash__ = object.__hash__  # as for Role
+    if not TYPE_CHECKING:  # as for Role
+        __hash__ = object.__hash__
 
     DECLARES = "declares"
     """Declares what lines may call. Does nothing at run time."""
@@ -117,7 +119,8 @@ class Trait(enum.Enum):
 class Runs(enum.Enum):
     """The place where a line is carried out: streams, events and captures follow from it."""
 
-    __hash__ = object.__hash__  # as for Role
+    if not TYPE_CHECKING:  # as for Role
+        __hash__ = object.__hash__
 
     NAMES = "names"
     """Nowhere: it gives memory a name, or looks at a layout. Calls of equal sizes agree in it."""

@@ -76,7 +76,7 @@ class _Division(_OfIntegers):
 class FloorDiv(_Division):
     """``a // b``, rounded towards minus infinity as in Python."""
 
-    fold = operator.floordiv
+    fold: ClassVar[Callable[[int, int], int]] = operator.floordiv
 
 
 def _ceiling(a: int, b: int) -> int:
@@ -86,13 +86,13 @@ def _ceiling(a: int, b: int) -> int:
 class CeilDiv(_Division):
     """``ceil(a / b)`` over the integers."""
 
-    fold = _ceiling
+    fold: ClassVar[Callable[[int, int], int]] = _ceiling
 
 
 class Mod(_OfIntegers):
     """``a % b`` with the sign of ``b`` as in Python."""
 
-    fold = operator.mod
+    fold: ClassVar[Callable[[int, int], int]] = operator.mod
 
     @classmethod
     def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
@@ -103,7 +103,7 @@ class Mod(_OfIntegers):
 class Where(_Function):
     """``a if condition else b``."""
 
-    nargs = (3,)
+    nargs: ClassVar[tuple[int, ...]] = (3,)
 
     @classmethod
     def eval(cls, condition: Boolean, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
@@ -122,43 +122,43 @@ class Where(_Function):
 class Truncate(_Function):
     """A real rounded towards zero, as an integer."""
 
-    nargs = (1,)
+    nargs: ClassVar[tuple[int, ...]] = (1,)
 
 
 class Floor(_Function):
     """A real rounded down, as an integer."""
 
-    nargs = (1,)
+    nargs: ClassVar[tuple[int, ...]] = (1,)
 
 
 class Ceil(_Function):
     """A real rounded up, as an integer."""
 
-    nargs = (1,)
+    nargs: ClassVar[tuple[int, ...]] = (1,)
 
 
 class Round(_Function):
     """A real rounded half to even, as an integer."""
 
-    nargs = (1,)
+    nargs: ClassVar[tuple[int, ...]] = (1,)
 
 
 class BitAnd(_OfIntegers):
     """``a & b``."""
 
-    fold = operator.and_
+    fold: ClassVar[Callable[[int, int], int]] = operator.and_
 
 
 class BitOr(_OfIntegers):
     """``a | b``."""
 
-    fold = operator.or_
+    fold: ClassVar[Callable[[int, int], int]] = operator.or_
 
 
 class BitXor(_OfIntegers):
     """``a ^ b``."""
 
-    fold = operator.xor
+    fold: ClassVar[Callable[[int, int], int]] = operator.xor
 
 
 class _Shift(_OfIntegers):
@@ -174,13 +174,13 @@ class _Shift(_OfIntegers):
 class ShiftLeft(_Shift):
     """``a << b``."""
 
-    fold = operator.lshift
+    fold: ClassVar[Callable[[int, int], int]] = operator.lshift
 
 
 class ShiftRight(_Shift):
     """``a >> b`` (arithmetic)."""
 
-    fold = operator.rshift
+    fold: ClassVar[Callable[[int, int], int]] = operator.rshift
 
 
 class _Real(_Function):
@@ -193,61 +193,61 @@ class _Real(_Function):
 class ToFloat(_Real):
     """An integer as a double."""
 
-    nargs = (1,)
+    nargs: ClassVar[tuple[int, ...]] = (1,)
 
 
 class TrueDiv(_Real):
     """``a / b`` in double precision, correctly rounded for integers as in Python."""
 
-    nargs = (2,)
+    nargs: ClassVar[tuple[int, ...]] = (2,)
 
 
 class FloatPow(_Real):
     """``a ** b`` in double precision."""
 
-    nargs = (2,)
+    nargs: ClassVar[tuple[int, ...]] = (2,)
 
 
 class Sqrt(_Real):
     """Square root in double precision."""
 
-    nargs = (1,)
+    nargs: ClassVar[tuple[int, ...]] = (1,)
 
 
 class Exp(_Real):
     """Natural exponential in double precision."""
 
-    nargs = (1,)
+    nargs: ClassVar[tuple[int, ...]] = (1,)
 
 
 class Log(_Real):
     """Natural logarithm in double precision."""
 
-    nargs = (1,)
+    nargs: ClassVar[tuple[int, ...]] = (1,)
 
 
 class Log2(_Real):
     """Binary logarithm in double precision."""
 
-    nargs = (1,)
+    nargs: ClassVar[tuple[int, ...]] = (1,)
 
 
 class Sin(_Real):
     """Sine in double precision."""
 
-    nargs = (1,)
+    nargs: ClassVar[tuple[int, ...]] = (1,)
 
 
 class Cos(_Real):
     """Cosine in double precision."""
 
-    nargs = (1,)
+    nargs: ClassVar[tuple[int, ...]] = (1,)
 
 
 class Tanh(_Real):
     """Hyperbolic tangent in double precision."""
 
-    nargs = (1,)
+    nargs: ClassVar[tuple[int, ...]] = (1,)
 
 
 FUNCTIONS: Final[dict[str, type[sympy.Function]]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias, final
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, final
 
 from wrapper_ir.lines.base import DefSymbol, Line, Read, Runs, Trait, Use
 from wrapper_ir.lines.expr import ByScalars, Scalar, scalar
@@ -93,8 +93,9 @@ class ComputeSymbol(Line):
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", scalar(self.value))
 
-    __eq__ = ByScalars.__eq__
-    __hash__ = ByScalars.__hash__
+    if not TYPE_CHECKING:  # a dataclass would make its own
+        __eq__ = ByScalars.__eq__
+        __hash__ = ByScalars.__hash__
 
 
 @final
@@ -148,5 +149,6 @@ class AssertSymbol(Line):
     def __post_init__(self) -> None:
         object.__setattr__(self, "condition", scalar(self.condition))
 
-    __eq__ = ByScalars.__eq__
-    __hash__ = ByScalars.__hash__
+    if not TYPE_CHECKING:  # a dataclass would make its own
+        __eq__ = ByScalars.__eq__
+        __hash__ = ByScalars.__hash__

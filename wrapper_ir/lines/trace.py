@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, ClassVar, final
 
 from wrapper_ir.lines.base import Line, Peek, Runs, Trait
 from wrapper_ir.lines.expr import ByScalars, Scalar, scalar
@@ -70,5 +70,6 @@ class Probe(Line):
     def __post_init__(self) -> None:
         object.__setattr__(self, "scalars", tuple(map(scalar, self.scalars)))
 
-    __eq__ = ByScalars.__eq__
-    __hash__ = ByScalars.__hash__
+    if not TYPE_CHECKING:  # a dataclass would make its own
+        __eq__ = ByScalars.__eq__
+        __hash__ = ByScalars.__hash__

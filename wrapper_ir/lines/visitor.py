@@ -145,11 +145,25 @@ class PartialLineVisitor(LineVisitor[T]):
         return self.visit_unsupported(line)
 
     # To type checkers of any type, so that an override is held to the types of LineVisitor.
-    _any: Any = _rest
-    visit_allocate = visit_free = visit_reuse = visit_reinterpret = _any
-    visit_allocate_pool = visit_allocate_from_pool = _any
-    visit_kernel_definition = visit_kernel_call = visit_extern_kernel = _any
-    visit_bind_symbol = visit_compute_symbol = _any
-    visit_assert_layout = visit_assert_symbol = visit_assert_apart = _any
-    visit_record_event = visit_wait_event = visit_synchronize = _any
-    visit_cond = visit_switch = visit_while = visit_comment = visit_probe = _any
+    visit_allocate: Any = _rest
+    visit_free: Any = _rest
+    visit_reuse: Any = _rest
+    visit_reinterpret: Any = _rest
+    visit_allocate_pool: Any = _rest
+    visit_allocate_from_pool: Any = _rest
+    visit_kernel_definition: Any = _rest
+    visit_kernel_call: Any = _rest
+    visit_extern_kernel: Any = _rest
+    visit_bind_symbol: Any = _rest
+    visit_compute_symbol: Any = _rest
+    visit_assert_layout: Any = _rest
+    visit_assert_symbol: Any = _rest
+    visit_assert_apart: Any = _rest
+    visit_record_event: Any = _rest
+    visit_wait_event: Any = _rest
+    visit_synchronize: Any = _rest
+    visit_cond: Any = _rest
+    visit_switch: Any = _rest
+    visit_while: Any = _rest
+    visit_comment: Any = _rest
+    visit_probe: Any = _rest

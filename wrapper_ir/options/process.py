@@ -71,7 +71,7 @@ class ProcessSettings:
             ASSIGNED.update(before)
 
 
-settings = ProcessSettings()
+settings: ProcessSettings = ProcessSettings()
 """The process-wide defaults."""
 
 

@@ -66,7 +66,7 @@ class Windows:
 
     def __init__(self, held: Sequence[int]) -> None:
         peak = max(held, default=0)
-        self.room = [peak - nbytes for nbytes in held]
+        self.room: list[int] = [peak - nbytes for nbytes in held]
 
     def cut(self, tenants: Sequence[Tenant], nbytes: dict[Tenant, int]) -> list[list[Tenant]]:
         """Return groups of storages that can have an arena each; some storages are in none."""
@@ -197,7 +197,7 @@ class Judge:
         liveness = Liveness(region, program)
         self._busy = _kept_busy(region, program, liveness)
         self._is_kept = is_kept
-        self.chains = liveness.chains
+        self.chains: dict[Life, list[Life]] = liveness.chains
 
     def why_outside(self, chain: list[Life]) -> str:
         """Return why a storage cannot be in an arena, as a predicate; empty if it can."""

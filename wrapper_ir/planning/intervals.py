@@ -48,7 +48,7 @@ class Problem:
         self.size: list[int] = []
         #: The index of each interval among those given.
         self.number: list[int] = []
-        self.given = 0
+        self.given: int = 0
         for number, interval in enumerate(intervals):
             lower, upper, size = _triple(number, interval)
             self.given += 1

@@ -11,12 +11,12 @@ import torch
 from wrapper_ir.runtime.errors import UserObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     _Call: TypeAlias = Callable[..., Any]
 
 
-LATER: Final = {
+LATER: Final[Mapping[str, tuple[str, ...]]] = {
     "wrapper_ir.runtime.cuda_graphs": ("CudaGraphs", "CutGraphs"),
     "wrapper_ir.runtime.cuda_graphs.recorder": ("BranchStream", "branch_event"),
     "wrapper_ir.runtime.kept_gpu": ("KeptGpuArena",),

@@ -18,7 +18,12 @@ from wrapper_ir.diffing.model import Row, to_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from _pytest._code.code import ExceptionChainRepr, ReprExceptionInfo
+    from _pytest._code.code import (
+        ExceptionChainRepr,
+        ReprExceptionInfo,
+        ReprFileLocation,
+        ReprTraceback,
+    )
     from _pytest._io import TerminalWriter
 
     from wrapper_ir.testing.comparisons import Comparison
@@ -48,9 +53,9 @@ class ShownFailure:
 
     def __init__(self, rows: Iterable[Row], plain: ReprExceptionInfo | ExceptionChainRepr) -> None:
         self._rows = tuple(rows)
-        self.reprcrash = plain.reprcrash
-        self.reprtraceback = plain.reprtraceback
-        self.sections = plain.sections
+        self.reprcrash: ReprFileLocation | None = plain.reprcrash
+        self.reprtraceback: ReprTraceback = plain.reprtraceback
+        self.sections: list[tuple[str, str, str]] = plain.sections
 
     def toterminal(self, writer: TerminalWriter) -> None:
         """Write the rows, in colour if the terminal has any."""

@@ -27,7 +27,7 @@ class ItemPrinter:
     """Printer of the parts of lines. If not strict, it quotes what could not be parsed."""
 
     def __init__(self, program: ir.Program, *, strict: bool = True) -> None:
-        self.exprs = TextExprPrinter(program.symbols, strict=strict)
+        self.exprs: TextExprPrinter = TextExprPrinter(program.symbols, strict=strict)
         self._layouts = program.buffers
         self._strict = strict
         self._names: dict[str, str] = {}

@@ -46,14 +46,14 @@ class Cursor:
     __slots__ = ("at", "number", "origin", "source", "text", "tokens")
 
     def __init__(self, text: str, number: int, source: str) -> None:
-        self.text = text
-        self.number = number
-        self.source = source
+        self.text: str = text
+        self.number: int = number
+        self.source: str = source
         self.tokens: list[str] = _TOKEN.findall(text)
         if ";" in text and self.tokens and self.tokens[-1][0] == ";":
             self.tokens.pop()
         self.tokens += ("", "")
-        self.at = 0
+        self.at: int = 0
         self.origin: int | None = None
 
     @property
@@ -244,7 +244,7 @@ class TextLines:
 
     def __init__(self, text: str, source: str) -> None:
         #: The lines. Those of an older version are replaced once the version is known.
-        self.lines = text.split("\n")
+        self.lines: list[str] = text.split("\n")
         #: The first reference to each origin, by index.
         self.used_origins: dict[int, errors.Place] = {}
         self._source = errors.visible(source)

@@ -72,7 +72,7 @@ class DiskCache:
 
     def __init__(self, directory: Path, *, max_bytes: int | None = None) -> None:
         self.directory = directory
-        self.max_bytes = _max_bytes_from_environment() if max_bytes is None else max_bytes
+        self.max_bytes: int = _max_bytes_from_environment() if max_bytes is None else max_bytes
         self._objects = directory / "objects"
         self._scratch = directory / "tmp"
         self._lock_file = directory / "lock"

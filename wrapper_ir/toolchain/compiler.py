@@ -59,7 +59,7 @@ class CompilerRunError(Exception):
 
     def __init__(self, command: Sequence[str], output: str) -> None:
         super().__init__(output)
-        self.command = shlex.join(command)
+        self.command: str = shlex.join(command)
         self.output = output
 
     def explained(

@@ -154,7 +154,7 @@ class Pool:
     """
 
     def __init__(self, threads: int) -> None:
-        self.running = Running()
+        self.running: Running = Running()
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._futures: list[Future[Any]] = []
         self._limit = threads
@@ -223,7 +223,8 @@ class Steps:
     """A thread-safe counter of finished steps that reports them."""
 
     def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
-        self.total, self._done = total, 0
+        self.total: int = total
+        self._done = 0
         self._progress = progress
         self._guard = threading.Lock()
 

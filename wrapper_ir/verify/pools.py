@@ -139,7 +139,7 @@ class Choices:
         sizes = {size for layout in program.buffers.values() for size in layout.size}
         self._sizes = {size for size in sizes if not isinstance(size, (int, sympy.Symbol))}
         self._known: dict[ir.Dim, tuple[int | None, ...]] = {}
-        self.all = tuple(filter(self._is_allowed, self._made(program)))
+        self.all: tuple[Choice, ...] = tuple(filter(self._is_allowed, self._made(program)))
 
     def spans(self, start: ir.Dim, end: ir.Dim, layout: ir.Layout) -> tuple[Span, ...]:
         """Return the span of bytes for each choice, empty for an empty layout."""

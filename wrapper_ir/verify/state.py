@@ -99,12 +99,14 @@ class State:
 
     def __init__(self, program: ir.Program) -> None:
         self.program = program
-        self.facts = Facts(program)
-        self.root = Frame(program.region, "body")
-        self.frame = self.root
+        self.facts: Facts = Facts(program)
+        self.root: Frame = Frame(program.region, "body")
+        self.frame: Frame = self.root
         self.index: int | None = None
         #: The classes of the objects defined so far.
-        self.objects = {name: item.class_name for name, item in program.objects.items()}
+        self.objects: dict[str, str] = {
+            name: item.class_name for name, item in program.objects.items()
+        }
         self._suggestions = _MOST_SUGGESTIONS
         self._found: dict[tuple[str, str, Place], tuple[tuple[int, ...], Diagnostic]] = {}
 

@@ -42,7 +42,7 @@ class Streams(ir.PartialLineVisitor[str]):
     def __init__(self, state: State, lifetimes: Lifetimes) -> None:
         self.state = state
         self.lifetimes = lifetimes
-        self.clocks = Clocks(state.program)
+        self.clocks: Clocks = Clocks(state.program)
         self._histories: dict[Storage, _History] = {}
         self._event_devices: dict[int, ir.Device] = {}
         self._last_on: dict[int, int] = {}

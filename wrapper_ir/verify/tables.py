@@ -163,9 +163,11 @@ class Opaque:
         program = state.program
         self.state = state
         kinds = {name: each.kind for name, each in program.buffers.items()}
-        self.not_strided = {n for n, kind in kinds.items() if kind is not ir.LayoutKind.STRIDED}
+        self.not_strided: set[str] = {
+            n for n, kind in kinds.items() if kind is not ir.LayoutKind.STRIDED
+        }
         constants = program.constants.items()
-        self.packed = {n for n, c in constants if c.kind is ir.ConstantKind.PACKED}
+        self.packed: set[str] = {n for n, c in constants if c.kind is ir.ConstantKind.PACKED}
 
     def check_tables(self) -> None:
         """Check packed constants, then that inputs and constants are strided."""

@@ -52,8 +52,10 @@ class Library:
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         self._loaded = loaded
-        self.release = loaded.WrapperIRModelContainerReleaseMemory  # only our libraries have it
-        self.run = loaded.AOTInductorModelContainerRun
+        self.release: Any = (
+            loaded.WrapperIRModelContainerReleaseMemory
+        )  # only our libraries have it
+        self.run: Any = loaded.AOTInductorModelContainerRun
         self.run.argtypes = [
             *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t),
             *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p),

@@ -199,7 +199,8 @@ class PackagedModel:
         metadata: Callable[[], bytes | memoryview] = lambda: b"{}",
     ) -> None:
         self._library, self._container = library, container
-        self.about, self._metadata = about, metadata
+        self.about: Mapping[str, Any] = about
+        self._metadata = metadata
         weakref.finalize(self, library.call, "AOTInductorModelContainerDelete", container)
         in_spec, out_spec = ctypes.c_char_p(), ctypes.c_char_p()
         specs = ctypes.byref(in_spec), ctypes.byref(out_spec)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from wrapper_ir.analysis.cuda_graphs import Piece
     from wrapper_ir.analysis.kept import Kept
+    from wrapper_ir.devices import CppSide
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.writer import CodeWriter
 
@@ -128,7 +129,7 @@ class Context(TextRun):
         #: Symbols that something depends on. A number that is passed in and is not among them may
         #: be anything: an exported model has one where it was given None.
         inside = ir.Region((), program.body, program.results)
-        self.symbols = frozenset(free_region_symbols(inside, program))
+        self.symbols: frozenset[str] = frozenset(free_region_symbols(inside, program))
         self._multiplies = multiplies
         self.graphs = graphs
         #: The pieces that are captured one by one, by the position of their switches.
@@ -136,12 +137,14 @@ class Context(TextRun):
         objects = (ir.ObjectInput(name, each.class_name) for name, each in program.objects.items())
         self.inputs: tuple[ir.Input, ...] = (*program.inputs, *objects)
         self.unit = unit
-        self.placed = placed_results(program) if takes_out else {}
+        self.placed: dict[str, int] = placed_results(program) if takes_out else {}
         #: Prints expressions of regions, whose symbols are parameters.
-        self.exprs = self.printer("")
+        self.exprs: CppExprs = self.printer("")
         devices = accelerators_of(program)
-        self.accelerator = devices[0] if devices else None
-        self.side = None if self.accelerator is None else literals.side_of(self.accelerator)
+        self.accelerator: ir.Device | None = devices[0] if devices else None
+        self.side: CppSide | None = (
+            None if self.accelerator is None else literals.side_of(self.accelerator)
+        )
         #: Headers of the runtime that the files include, and its parts that they use.
         self.headers: set[str] = {"generated"}
         self.parts: set[Part] = set()

@@ -40,7 +40,7 @@ class Entry:
         self._touched = frozenset(context.kept.storages.touched_inputs)
         self._beginning = find_beginning(program)
         self._symbols = set(self._beginning.symbols)
-        self.end = self._beginning.end
+        self.end: int = self._beginning.end
         #: Inputs some of whose sizes are not known yet.
         self._pending = list(context.kept.storages.touched_inputs)
         self._known = self._take_known()

@@ -23,8 +23,9 @@ from wrapper_ir.emitters.cpp.state import (
 from wrapper_ir.emitters.regions import Storages, TextWalker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from wrapper_ir.emitters.cpp.exprs import CppExprs
     from wrapper_ir.emitters.cpp.kernels import CppRun
     from wrapper_ir.emitters.writer import CodeWriter
 
@@ -36,7 +37,7 @@ class RegionBase(TextWalker["CppRun"]):
     the frame, for functions that share them.
     """
 
-    comment = staticmethod(literals.comment)
+    comment: Callable[[str], list[str]] = staticmethod(literals.comment)
 
     def __init__(
         self,
@@ -49,15 +50,15 @@ class RegionBase(TextWalker["CppRun"]):
     ) -> None:
         super().__init__(context, region, writer)
         self.framed = framed
-        self.exprs = context.printer("frame.") if framed else context.exprs
+        self.exprs: CppExprs = context.printer("frame.") if framed else context.exprs
         self.places: dict[str, Place] = {}
         #: Variables of objects.
         self.objects: dict[str, str] = {}
         #: Whether a statement uses the state.
-        self.uses_state = False
+        self.uses_state: bool = False
         self._stream = 0
         #: Buffers of which a tensor of the exact layout is needed, not just an address.
-        self.tensors = needs_handle(region, context)
+        self.tensors: frozenset[str] = needs_handle(region, context)
         self._storages = Storages(last)
 
     # Walking.

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from wrapper_ir.emitters.base import Problems
+    from wrapper_ir.emitters.fx.triton import PinnedKernel
     from wrapper_ir.lines.expr import Dim
     from wrapper_ir.lines.layout import Layout
     from wrapper_ir.lines.program import Constant, ObjectConstant
@@ -257,16 +258,16 @@ class Context(Run):
 
     def __init__(self, program: Program, problems: Problems, *, checks: bool, values: bool) -> None:
         super().__init__(program, problems)
-        self.touched_inputs = storages_of(program).touched_inputs
-        self.asserted = {line.buffer for _, line in walk(program) if checks_layout(line)}
+        self.touched_inputs: tuple[str, ...] = storages_of(program).touched_inputs
+        self.asserted: set[str] = {line.buffer for _, line in walk(program) if checks_layout(line)}
         self.checks = checks
-        self.values = Values(program, enabled=values)
-        self.places = places_of(program)
+        self.values: Values = Values(program, enabled=values)
+        self.places: dict[str, str] = places_of(program)
         self.ops: Mapping[str, Any] = declare(
             d for d in program.kernels.values() if self.kernel_problem(d) is None
         )
         self._forms: dict[KernelForm, Any] = {}
-        self.launched = declare_launched(program.kernels.values())
+        self.launched: dict[str, PinnedKernel] = declare_launched(program.kernels.values())
         self._origins: dict[int | None, dict[str, Any]] = {}
 
     def kernel_problem(self, definition: KernelDefinition) -> str | None:

@@ -197,4 +197,6 @@ class RegionRenderer(MemoryLines, ControlLines, SymbolLines):
     def _nothing(self, line: ir.AnyLine) -> None:
         """Do nothing: lines with streams have been refused before."""
 
-    visit_record_event = visit_wait_event = visit_synchronize = _nothing
+    visit_record_event: Any = _nothing
+    visit_wait_event: Any = _nothing
+    visit_synchronize: Any = _nothing

@@ -78,9 +78,9 @@ class RegionBase(RegionWalker["Context"]):
 
     def __init__(self, context: Context, region: ir.Region) -> None:
         super().__init__(context, region)
-        self.graph = fx.Graph(tracer_cls=CallTracer)
+        self.graph: fx.Graph = fx.Graph(tracer_cls=CallTracer)
         #: The module with the graphs of nested regions and the program's constants.
-        self.root = torch.nn.Module()
+        self.root: Any = torch.nn.Module()
         self.bound: dict[str, Bound] = {}
         #: Results of library ops with memory of their own that nothing has used yet.
         self.fresh: set[str] = set()
@@ -100,7 +100,8 @@ class RegionBase(RegionWalker["Context"]):
 
     def finish(self, result: Any) -> None:
         """Add the output node."""
-        self._line, self.path = None, ir.Path()
+        self._line = None
+        self.path: ir.Path = ir.Path()
         self._annotate(self.graph.output(result))
         self._drop_unused_views()
 

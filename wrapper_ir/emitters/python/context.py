@@ -15,6 +15,7 @@ from wrapper_ir.emitters.python.literals import Group, Node, call, keyword, stat
 from wrapper_ir.emitters.regions import TextRun, wanted_names
 
 if TYPE_CHECKING:
+    from wrapper_ir.analysis.cuda_graphs import Piece
     from wrapper_ir.analysis.kept import Kept
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.python.options import PythonOptions
@@ -90,11 +91,11 @@ class Context(TextRun):
         )
         self.options = options
         #: The pieces that are captured one by one, by the position of their switches.
-        self.pieces = pieces(program, options) if options.graphs else {}
+        self.pieces: dict[int, Piece] = pieces(program, options) if options.graphs else {}
         self.kept = kept
         self.identity = identity
         self.files: dict[str, str] | None = {} if apart else None
-        self.exprs = PythonExprs(self.symbol)
+        self.exprs: PythonExprs = PythonExprs(self.symbol)
         self.used: set[str] = set()
         #: Whether an op is called that the runtime package registers when asked to.
         self.calls_own_ops = False
@@ -109,7 +110,7 @@ class Context(TextRun):
         self._devices: dict[ir.Device, str] = {}
         self._kernels: dict[tuple[str, ir.Device], str] = {}
         #: The program's only accelerator; None if there are several, or none.
-        self.accelerator = only_accelerator(program)
+        self.accelerator: ir.Device | None = only_accelerator(program)
 
     def define(self, section: str, name: str, value: Node) -> None:
         """Write the definition of a file-level variable into a section."""

@@ -92,7 +92,7 @@ class Entry:
         self._put = renderer.put
         self._writer = renderer.writer
         self._beginning = find_beginning(context.program)
-        self.end = self._beginning.end
+        self.end: int = self._beginning.end
         is_checked = context.options.checks != "never"
         self._checked = context.kept.storages.touched_inputs if is_checked else ()
         renderer.checked = frozenset(n for n in self._checked if self._beginning.knows(n))

@@ -16,7 +16,7 @@ from wrapper_ir.emitters.regions import Storages, TextWalker
 from wrapper_ir.lines.traits import ends, shows, takes_memory, works
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wrapper_ir.emitters.python.context import Context
     from wrapper_ir.emitters.python.kernels import Section
@@ -30,7 +30,7 @@ class RegionBase(TextWalker["Context"]):
     and ops, by the class of their source; regions inside others define none.
     """
 
-    comment = staticmethod(literals.comment)
+    comment: Callable[[str], list[str]] = staticmethod(literals.comment)
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class RegionBase(TextWalker["Context"]):
         self._definitions = definitions
         constants = frozenset(context.program.constants)
         #: Variables that hold a reference to a storage, which ends with the last of them.
-        self.bindings = Storages(last, constants)
+        self.bindings: Storages = Storages(last, constants)
         for name in (*(p.name for p in region.params if isinstance(p, ir.BufferInput)), *constants):
             self.bindings.define(name)
         #: Whether callers may provide memory for results.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 import torch
@@ -22,6 +22,9 @@ from wrapper_ir.lines.args import Relation
 from wrapper_ir.lines.expr import Dim, Scalar, dim, free_symbols, quotient, scalar
 from wrapper_ir.lines.layout import DType, Layout
 from wrapper_ir.lines.program import SymbolInfo, SymbolKind
+
+if TYPE_CHECKING:
+    import wrapper_ir.lines as ir
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +236,7 @@ class GraphWalk:
         self.state = state
         self.module = module
         self.values: dict[Node, Any] = {}
-        self.emit = state.draft.emit
+        self.emit: Callable[[ir.AnyLine], None] = state.draft.emit
         self._convert = convert
 
     def run(self, given: Sequence[Any]) -> Any:

@@ -53,7 +53,7 @@ class UnknownWayError(Exception):
     """The keys to a symbol's value cannot be expressed. Never leaves a front end."""
 
     def __init__(self, symbol: str, keys: Keys) -> None:
-        self.shown = ".".join(map(str, keys))
+        self.shown: str = ".".join(map(str, keys))
         super().__init__(f"the value of {symbol} cannot be read: unknown key {self.shown}")
 
 

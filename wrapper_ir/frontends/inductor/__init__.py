@@ -34,17 +34,20 @@ from wrapper_ir.frontends.inductor.errors import (
     UnsupportedLineError,
     UnsupportedTorchError,
 )
-from wrapper_ir.frontends.inductor.overlaps import OpByOpWarning
-from wrapper_ir.frontends.inductor.registration import Installation, install, uninstall
-from wrapper_ir.frontends.inductor.session import (
-    Statistics,
-    StockFallbackWarning,
-    record,
-    statistics,
-)
-from wrapper_ir.frontends.inductor.settings import Settings
+from wrapper_ir.frontends.inductor.untried import named
 from wrapper_ir.frontends.releases import UntriedTorchWarning
 from wrapper_ir.lazy import names_of
+
+with named():
+    from wrapper_ir.frontends.inductor.overlaps import OpByOpWarning
+    from wrapper_ir.frontends.inductor.registration import Installation, install, uninstall
+    from wrapper_ir.frontends.inductor.session import (
+        Statistics,
+        StockFallbackWarning,
+        record,
+        statistics,
+    )
+    from wrapper_ir.frontends.inductor.settings import Settings
 
 if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.capture_model import capture

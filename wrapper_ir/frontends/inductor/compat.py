@@ -155,13 +155,13 @@ has_one_rank: bool = hasattr(compiler_config, "compile_on_one_rank")
 Mixin: Any = object
 
 #: Modules that write scripts to reproduce a failure.
-repro_writers = (after_aot, after_dynamo, aoti)
+repro_writers: tuple[Any, ...] = (after_aot, after_dynamo, aoti)
 
 #: What AOTAutograd wraps a compiled graph in to store it in a cache; nothing where it does not.
 SerializableCompiledFunction: Any = getattr(runtime_wrappers, "SerializableCompiledFunction", ())
 
 #: Holds RECORD_GRAPH_EXECUTION, in releases that have it.
-debugging = vars(inductor_debug)
+debugging: Mapping[str, Any] = vars(inductor_debug)
 
 
 def without_entry(function: Any) -> Any:

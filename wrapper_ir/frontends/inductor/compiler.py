@@ -16,6 +16,7 @@ from wrapper_ir.frontends.inductor.identity import saved_for_minifier
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
 from wrapper_ir.frontends.inductor.settings import Settings, pinned_settings
+from wrapper_ir.frontends.inductor.untried import named
 from wrapper_ir.runtime.triton import prepare_launcher
 from wrapper_ir.toolchain.kernels import prepare
 
@@ -51,7 +52,7 @@ _lock = threading.Lock()
 
 def let_register_again(name: str) -> None:
     """Let threads register the backend of an entry point again, which would be an error."""
-    with _lock:
+    with named(), _lock:
         table = compat.backend_registry._COMPILER_FNS
         if not isinstance(table, _Repeatable):
             ours = _Repeatable(table)
@@ -85,7 +86,7 @@ def compile_graph(
         make_emitter(settings.emitter, dict(settings.emitter_options)).prepare_loading()
 
     def inner_compile(*args: Any, **kwargs: Any) -> Any:
-        with registered(session), _config(settings, machine):
+        with named(), registered(session), _config(settings, machine):
             try:
                 compiled = compat.compile_fx_inner(*args, **kwargs)
             except compat.InductorError as error:
@@ -95,7 +96,7 @@ def compile_graph(
                 raise
         return saved_for_minifier(compiled, lambda: registered(session))
 
-    with registered(session), _config(settings, machine):
+    with named(), registered(session), _config(settings, machine):
         how: Any = {"inner_compile": inner_compile}
         module: Any = gm  # it takes any module
         compiled: Any = compat.inductor_entry.compile_fx(module, example_inputs, **how)

@@ -30,6 +30,7 @@ from wrapper_ir.frontends.inductor.errors import (
     GraphMismatchError,
 )
 from wrapper_ir.frontends.inductor.session import statistics
+from wrapper_ir.frontends.inductor.untried import validation
 from wrapper_ir.graphs.nodes import chain_of_views, written_by
 from wrapper_ir.graphs.refinement import compare_lines
 from wrapper_ir.graphs.versions import Versions
@@ -223,11 +224,12 @@ def check_contract(program: Program, module: object, passing: Passing, session: 
     noted = _noted.get()
     if noted is None or noted.module is not module:
         return
-    unlike = _unlike_graph(program, noted.module, session.settings.validate)
+    wanted = validation(session.settings.validate)
+    unlike = _unlike_graph(program, noted.module, wanted)
     late = (*(each for each in unlike if each.rule is rules.READ_TOO_LATE), *_late(program, noted))
     found = breaches(program, _for_program(noted.contract, program, passing)) or late
     if not found:
-        _tell(program, unlike, session.settings.validate)
+        _tell(program, unlike, wanted)
         return
     error = ContractError(program, found)
     is_last = _keeps_copies.get()

@@ -14,6 +14,7 @@ from wrapper_ir.devices import CUDA, DeviceKind, kind_of, named, registered
 from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.compat import codegen_common
 from wrapper_ir.frontends.inductor.errors import SchedulingError, UnsupportedTorchError
+from wrapper_ir.frontends.inductor.untried import check_overrides
 from wrapper_ir.options.gpu import GRAPHS
 
 if TYPE_CHECKING:
@@ -223,6 +224,7 @@ def noting(scheduling: Any, scheduler: Any) -> Any:
     ):
         if isinstance(scheduling, base) and hasattr(scheduling, "define_kernel"):
             noting_class: Any = type(f"Noting{name}", (mixin, type(scheduling)), known)
+            check_overrides(noting_class)
             return noting_class(scheduler)
     return scheduling
 

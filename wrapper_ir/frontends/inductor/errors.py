@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.releases import in_words
@@ -32,7 +32,7 @@ class UnsupportedTorchError(WrapperIRError):
 
     code = "WIR3002"
     template = "the Inductor front end does not support torch {version}: {problem}"
-    default_hint = f"it supports torch {in_words()}"
+    default_hint: ClassVar[str] = f"it supports torch {in_words()}"
 
 
 class UnsupportedConfigError(WrapperIRError):

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import sympy
 import torch
+from typing_extensions import override
 
 from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.compat import V
@@ -142,6 +143,7 @@ class NotingForeign(compat.Mixin):  # type: ignore[misc]  # of no type
 
     language: str
 
+    @override
     def define_kernel(self, *args: Any, **kwargs: Any) -> str:
         """Define a kernel as Inductor does, and leave a note for the next call."""
         name: str = super().define_kernel(*args, **kwargs)
@@ -163,6 +165,7 @@ class NotingCpp(compat.Mixin):  # type: ignore[misc]  # of no type
 
     kernel_group: Any
 
+    @override
     def define_kernel(self, src_code: str, nodes: Any, kernel_args: Any = None) -> str:
         """Define a kernel as Inductor does, and leave a note for the next call."""
         name: str = super().define_kernel(src_code, nodes, kernel_args)

@@ -44,6 +44,7 @@ from wrapper_ir.frontends.inductor import session as sessions
 from wrapper_ir.frontends.inductor.choices import with_free_choices
 from wrapper_ir.frontends.inductor.compat import V, codegen_common, inductor_entry
 from wrapper_ir.frontends.inductor.settings import Settings
+from wrapper_ir.frontends.inductor.untried import named
 from wrapper_ir.frontends.inductor.views import computing_reads
 
 
@@ -119,7 +120,8 @@ def acquire() -> None:
     with _lock:
         _sessions += 1  # first: what registering allocates may end another use
         try:
-            _register()
+            with named():
+                _register()
         except BaseException:
             release()
             raise

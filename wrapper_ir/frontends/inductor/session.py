@@ -69,7 +69,7 @@ class Statistics:
 
 
 #: Counts of this process.
-statistics = Statistics()
+statistics: Statistics = Statistics()
 
 
 class Recording(list["Program"]):

@@ -6,6 +6,8 @@ import ast
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from wrapper_ir.frontends.inductor import notes
 from wrapper_ir.frontends.inductor.compat import MemoryDep, Mixin, Placeholder, V, ir
 from wrapper_ir.frontends.inductor.reach import bytes_per_block, reach_of
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 class NotingTriton(Mixin):  # type: ignore[misc]  # of no type
     """Mixin that records kernels in the wrapper; precedes Inductor's scheduling in the MRO."""
 
+    @override
     def define_kernel(self, src_code: str, node_schedule: Any, kernel: Any) -> str:
         """Define a kernel as Inductor does, and note it."""
         name: str = super().define_kernel(src_code, node_schedule, kernel)
@@ -28,6 +31,7 @@ class NotingTriton(Mixin):  # type: ignore[misc]  # of no type
             kernel.saved_partial_accumulate = _Parts(kernel)
         return name
 
+    @override
     def codegen_sync(self) -> None:
         """Wait for the GPU after a kernel as Inductor does, recording the line that does."""
         leave_note = getattr(V.graph.wrapper_code, "note_wait", None)

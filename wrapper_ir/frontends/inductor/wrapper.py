@@ -13,6 +13,8 @@ import contextlib
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from wrapper_ir.emitters.base import EmitError
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.frontends.inductor import compat
@@ -24,6 +26,7 @@ from wrapper_ir.frontends.inductor.devices import keep_whole
 from wrapper_ir.frontends.inductor.errors import (
     GraphMismatchError,
     UnsupportedLineError,
+    UnsupportedTorchError,
 )
 from wrapper_ir.frontends.inductor.notes import (
     AlternativesNote,
@@ -34,6 +37,7 @@ from wrapper_ir.frontends.inductor.notes import (
 )
 from wrapper_ir.frontends.inductor.output_code import emit_module
 from wrapper_ir.frontends.inductor.triton import note_of_users_kernel
+from wrapper_ir.frontends.inductor.untried import check_overrides, named
 from wrapper_ir.lines.expr import UnsupportedExprError
 from wrapper_ir.verify import VerificationError
 
@@ -45,7 +49,7 @@ if TYPE_CHECKING:
 #: verifier rejects may be what the model asks for, such as an op that reads what it writes.
 UNSUPPORTED = (
     *(EmitError, UnsupportedError, UnsupportedExprError),
-    *(UnsupportedLineError, VerificationError),
+    *(UnsupportedLineError, UnsupportedTorchError, VerificationError),
 )
 
 
@@ -102,11 +106,13 @@ class _Notes(compat.Mixin):  # type: ignore[misc]  # of no type
         sizes = tuple(tuple(tuple(map(int, size)) for size in each) for each in shapes)
         self._next_call = AlternativesNote(name, notes, tuple(map(len, extra)), sizes)
 
+    @override
     def define_kernel(self, kernel_name: str, kernel_body: str, *args: Any, **kwargs: Any) -> Any:
         """Define a kernel as Inductor does, keeping the text."""
         self.definitions[kernel_name] = kernel_body
         return super().define_kernel(kernel_name, kernel_body, *args, **kwargs)
 
+    @override
     def define_user_defined_triton_kernel(
         self, kernel: Any, configs: Any, kwargs: Any, *args: Any
     ) -> Any:
@@ -116,6 +122,7 @@ class _Notes(compat.Mixin):  # type: ignore[misc]  # of no type
         self.note_kernel(note_of_users_kernel(name, self.definitions[name], kwargs))
         return result
 
+    @override
     def codegen_inputs(self) -> None:
         """Write how Inductor binds the symbols of inputs, only if its own wrapper may serve.
 
@@ -124,9 +131,11 @@ class _Notes(compat.Mixin):  # type: ignore[misc]  # of no type
         if not sessions.may_refuse(self.session):
             super().codegen_inputs()
 
+    @override
     def register_alignment_check_inputs(self) -> None:
         """Leave unaligned inputs to the function that Inductor puts around ours."""
 
+    @override
     def writeline(self, line: Any) -> None:
         """Append a line, recording its writer."""
         known, call = self.line_notes[len(self.lines)], self._next_call
@@ -139,6 +148,7 @@ class _Notes(compat.Mixin):  # type: ignore[misc]  # of no type
             self._next_call = None
         super().writeline(line)
 
+    @override
     def write_provenance_debug_handle(
         self, kernel_name: str, debug_handle: int | None = None
     ) -> None:
@@ -152,21 +162,25 @@ class _Notes(compat.Mixin):  # type: ignore[misc]  # of no type
         with self._noted_control(conditional):
             super().codegen_conditional(conditional)
 
+    @override
     def codegen_switch(self, node: Any) -> None:
         """Write a choice as Inductor does since torch 2.14, recording its lines."""
         with self._noted_control(node):
             super().codegen_switch(node)
 
+    @override
     def codegen_while_loop(self, while_loop: Any, *args: Any, **kwargs: Any) -> None:
         """Write a loop as Inductor does, recording its lines."""
         with self._noted_control(while_loop):
             super().codegen_while_loop(while_loop, *args, **kwargs)
 
+    @override
     def codegen_invoke_subgraph(self, invoke_subgraph: Any) -> None:
         """Write the call of a subgraph as Inductor does, recording its lines."""
         with self._noted_control(invoke_subgraph):
             super().codegen_invoke_subgraph(invoke_subgraph)
 
+    @override
     def codegen_subgraph_with_flattened_outputs(self, subgraph: Any, *args: Any) -> None:
         """Write the call of a subgraph, recording its lines if tuning chose it for an op.
 
@@ -177,6 +191,7 @@ class _Notes(compat.Mixin):  # type: ignore[misc]  # of no type
         with self._noted_control(node) if is_chosen else contextlib.nullcontext():
             super().codegen_subgraph_with_flattened_outputs(subgraph, *args)
 
+    @override
     def codegen_partition_call(self, partition_id: int, *args: Any, **kwargs: Any) -> None:
         """Write the call of a partition, recording its lines."""
         start = len(self.lines)
@@ -208,6 +223,7 @@ class _NotingAlternatives(compat.MultiKernelState):
         stock: Any = super()
         stock.__init__()
 
+    @override
     def define_kernel(self, kernels: Any, kernel_shape_keys: Any = None) -> str:
         """Define several kernels as one, as Inductor does, and record them for the call."""
         name = super().define_kernel(kernels, kernel_shape_keys)
@@ -220,21 +236,22 @@ class NotingWrapper(_Notes, compat.PythonWrapperCodegen):
 
     def __init__(self, session: sessions.Session) -> None:
         self._open_notes(session)
-        self.checks_inputs = bool(compat.inductor_config.size_asserts)
-        self.checks_numbers = session.capture or bool(V.graph.aot_mode)
+        self.checks_inputs: bool = bool(compat.inductor_config.size_asserts)
+        self.checks_numbers: bool = session.capture or bool(V.graph.aot_mode)
         # The setting came with PyTorch 2.15.
         strict = getattr(compat.inductor_config, "alignment_asserts_inputs", False)
-        self.checks_alignment = session.capture or bool(strict)
+        self.checks_alignment: bool = session.capture or bool(strict)
         if session.capture:
             # With this flag on, Inductor leaves out the checks of symbolic numbers.
             V.graph.fx_wrapper = False
         stock: Any = super()
         stock.__init__()
-        self.multi_kernel_state = _NotingAlternatives(self)
+        self.multi_kernel_state: _NotingAlternatives = _NotingAlternatives(self)
 
+    @override
     @staticmethod
     def create(
-        is_subgraph: bool,  # noqa: FBT001 - Inductor's
+        is_subgraph: bool,
         subgraph_name: str | None,
         parent_wrapper: Any,
         partition_signatures: Any = None,
@@ -244,11 +261,15 @@ class NotingWrapper(_Notes, compat.PythonWrapperCodegen):
             parent_wrapper.session, is_subgraph, subgraph_name, parent_wrapper, partition_signatures
         )
 
-    def _generate(self, is_inference: bool) -> Any:  # noqa: FBT001 - Inductor's
+    @override
+    def _generate(self, is_inference: bool) -> Any:
         """Make the program of the graph, and from it what the session asks for."""
         try:
-            passing = self._passing()
-            with compat.dynamo_timed("wrapper_ir.convert", log_pt2_compile_event=True):
+            with (
+                named(),
+                compat.dynamo_timed("wrapper_ir.convert", log_pt2_compile_event=True),
+            ):
+                passing = self._passing()
                 how: Any = {"names": self.session.input_names, "passing": passing}
                 program = convert_graph(self, V.graph, is_inference=is_inference, **how)
                 check_contract(program, V.graph.module, passing, self.session)
@@ -294,13 +315,14 @@ class NotingSubgraphWrapper(_Notes, compat.SubgraphPythonWrapperCodegen):
     def __init__(self, session: sessions.Session, *args: Any) -> None:
         self._open_notes(session)
         super().__init__(*args)
-        self.multi_kernel_state = _NotingAlternatives(self)
+        self.multi_kernel_state: _NotingAlternatives = _NotingAlternatives(self)
         parent: Any = self.parent_wrapper
-        self.definitions = parent.definitions
+        self.definitions: dict[str, str] = parent.definitions
 
-    create = NotingWrapper.create
+    create: Any = NotingWrapper.create
 
-    def _generate(self, is_inference: bool) -> Any:  # noqa: FBT001 - Inductor's
+    @override
+    def _generate(self, is_inference: bool) -> Any:
         """Keep the lines; print them only for a graph that Inductor's own wrapper may serve."""
         if sessions.may_refuse(self.session):
             return compat.ValueWithLineMap("", []), compat.ValueWithLineMap("", [])
@@ -319,6 +341,7 @@ def create_wrapper(
     partition_signatures: Any = None,
 ) -> Any:
     """Make the wrapper of a graph or subgraph, from Inductor's arguments of ``create``."""
+    check_overrides(NotingSubgraphWrapper if is_subgraph else NotingWrapper)
     if not is_subgraph:
         return NotingWrapper(session)
     wrapper = NotingSubgraphWrapper(session, subgraph_name, parent_wrapper, partition_signatures)

@@ -91,7 +91,8 @@ class Planner:
         *,
         shared: Container[int],
     ) -> None:
-        self.captured, self.device = captured, device
+        self.captured: Sequence[Any] = captured
+        self.device: torch.device = device
         self.sources: list[Tensor] = []
         self._args = args
         self._inputs = {_storage(tensor): position for position, tensor in args.items()}

@@ -49,7 +49,9 @@ class Journal:
 
     def __init__(self, program: str, reasons: tuple[str, ...] = ()) -> None:
         self.program = program
-        self.captures = self.replays = self.plain = 0
+        self.captures: int = 0
+        self.replays: int = 0
+        self.plain: int = 0
         self.refused = reasons
         self._reasons: dict[str, int] = {}
 

@@ -90,9 +90,11 @@ class DebugSession:
         self._entries: dict[tuple[str, str, str], list[str]] | None = None
         self._seen: dict[tuple[str, str, str], int] = {}
         self._events = 0
-        self.fd = _open_output(str(output or environ.get("WRAPPER_IR_DEBUG_OUTPUT") or "stderr"))
+        self.fd: int = _open_output(
+            str(output or environ.get("WRAPPER_IR_DEBUG_OUTPUT") or "stderr")
+        )
         #: A description of the input ranges of the call in progress, per thread.
-        self.inputs = threading.local()
+        self.inputs: threading.local = threading.local()
 
     # Lines.
 

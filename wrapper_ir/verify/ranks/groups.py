@@ -109,11 +109,13 @@ class Groups:
     """The members of each group, and what is wrong about who uses it."""
 
     def __init__(self, schedules: Sequence[Schedule], given: object = None) -> None:
-        self.count = len(schedules)
+        self.count: int = len(schedules)
         known = checked(given, self.count)
         self._names = _Names(known or {})
         self._given = None if known is None else self._names.members
-        self.schedules = [self._names.schedule(each, n) for n, each in enumerate(schedules)]
+        self.schedules: list[Schedule] = [
+            self._names.schedule(each, n) for n, each in enumerate(schedules)
+        ]
         """What ranks say, in which each group has a name of its own."""
         self.problems: list[RankProblem] = []
         self._members: dict[Group, tuple[int, ...]] = {}

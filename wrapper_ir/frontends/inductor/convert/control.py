@@ -20,6 +20,7 @@ from wrapper_ir.frontends.inductor.compat import Choice, V, choice_of, ir
 from wrapper_ir.frontends.inductor.convert.operators import convert_results, to_arg
 from wrapper_ir.frontends.inductor.convert.state import Scope
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.frontends.inductor.untried import check_branches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,6 +43,8 @@ def convert_control(scope: Scope, node: Any) -> None:
 
 
 def _choice(scope: Scope, node: Any, choice: Choice) -> None:
+    names = [branch.name for branch in choice.branches]
+    check_branches(scope.graph.module.graph, names, is_cond=choice.is_cond)
     origin = scope.origin(node)
     args = [_operand(scope, item, origin) for item in node.operands]
     selector = _selector(scope, choice.selector, origin, is_cond=choice.is_cond)

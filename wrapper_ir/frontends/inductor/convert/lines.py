@@ -22,12 +22,14 @@ from wrapper_ir.frontends.inductor.convert.cpp_and_triton import (
     convert_kernel_call,
     kernels_to_tune,
 )
+from wrapper_ir.frontends.inductor.convert.line_fields import known_fields
 from wrapper_ir.frontends.inductor.convert.memory import allocate, combine_parts, reinterpret, reuse
 from wrapper_ir.frontends.inductor.convert.operators import add_check, hooked_name, print_arguments
 from wrapper_ir.frontends.inductor.convert.values import op_called
 from wrapper_ir.frontends.inductor.devices import MEMPOOL_BLOCK, STREAM_BLOCK
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.notes import LineNote
+from wrapper_ir.frontends.inductor.untried import unknown_field
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.kernels import Synchronize
 from wrapper_ir.lines.memory import Allocate
@@ -96,6 +98,10 @@ class _Lines:
     def line(self, entry: LineNote) -> None:
         """Convert a line that is not text."""
         kind = type(entry.line).__name__
+        new = unknown_field(entry.line, known_fields(kind))
+        if new:
+            why = f"its field {new!r} is new in this torch"
+            raise UnsupportedLineError(kind, _shown(entry), why)
         if kind in _LINES:
             _LINES[kind](self.scope, entry.line)
         elif kind in _CALLS:

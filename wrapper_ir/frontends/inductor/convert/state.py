@@ -46,7 +46,7 @@ class Shared:
         #: The root graph's wrapper.
         self.wrapper = wrapper
         self.convert_lines = convert_lines
-        self.draft = ProgramDraft()
+        self.draft: ProgramDraft = ProgramDraft()
         self._order: dict[Any, dict[Any, int]] = {}
         #: (Kernel, parameters) -> name of the definition.
         self.kernel_names: dict[Any, str] = {}
@@ -54,10 +54,10 @@ class Shared:
         self.triton_kernels: dict[Any, Any] = {}
         #: Name and text of a Triton kernel -> its configuration.
         self.pinned: dict[tuple[str, str], Any] = {}
-        self.tuners = Tuners()
+        self.tuners: Tuners = Tuners()
         #: Storage -> the multiple of bytes that kernels assume its address to be.
         self.aligned: dict[str, int] = {}
-        self.queues = Queues(self.draft)
+        self.queues: Queues = Queues(self.draft)
 
     def position(self, node: torch.fx.Node) -> tuple[int, str]:
         """Return a sort key for an fx node: sets of nodes have no order of their own."""
@@ -75,9 +75,9 @@ class Scope:
 
     def __init__(self, shared: Shared, graph: Any, outer: Scope | None = None) -> None:
         self.shared = shared
-        self.draft = shared.draft
+        self.draft: ProgramDraft = shared.draft
         self.graph = graph
-        self.body = self.draft.bodies[-1]
+        self.body: list[AnyLine] = self.draft.bodies[-1]
         self.defined: set[str] = set()
         #: Names of torch's symbols that are bound here.
         self.bound: set[str] = set() if outer is None else set(outer.bound)
@@ -94,9 +94,9 @@ class Scope:
         self.leaves: dict[str, dict[Path, str]] = {}
         #: Inductor's name of an object -> its name here.
         self.objects: dict[str, str] = {}
-        self.is_region = outer is not None
+        self.is_region: bool = outer is not None
         #: The next call's handle in Inductor's provenance.
-        self.handle = ""
+        self.handle: str = ""
         self._views: dict[tuple[str, Layout], str] = {}
         #: Allocations that are not zeroed.
         self._unzeroed: set[str] = set()

@@ -120,7 +120,7 @@ class Trace:
 
     def __init__(self, function: Any, call: Call, reached: Reached, *, records: bool) -> None:
         known = frozenset(() if records else map(id, reached.tensors))
-        self.watch = _Watch(known)
+        self.watch: _Watch = _Watch(known)
         self.results: list[Node] = []
         self._function, self._call, self._reached = function, call, reached
         self._records = records
