@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextvars
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import update_wrapper, wraps
 from threading import get_ident
@@ -47,7 +47,7 @@ _set_grad_enabled: Any = torch._C._set_grad_enabled
 _has_transforms: Any = torch._C._are_functorch_transforms_active
 
 #: Variables that send calls through torch's functions while they are on.
-_SWITCHES: tuple[tuple[dict[str, Any], str], ...] = (
+_SWITCHES: tuple[tuple[Mapping[str, Any], str], ...] = (
     (vars(profiler), "_is_profiler_enabled"),
     (debugging, "RECORD_GRAPH_EXECUTION"),
 )
