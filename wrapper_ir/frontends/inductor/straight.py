@@ -283,6 +283,6 @@ def _running(graph: Graph) -> Callable[..., Any]:
     return graph.apply or run_graph
 
 
-def _is_on(switch: tuple[dict[str, Any], str]) -> bool:
+def _is_on(switch: tuple[Mapping[str, Any], str]) -> bool:
     variables, name = switch
     return bool(variables.get(name))
