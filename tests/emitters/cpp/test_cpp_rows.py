@@ -50,8 +50,7 @@ def test_how_it_reads() -> None:
     assert """\
   float* c_ptr = wir::data<float>(c);
   float* seen_ptr = wir::data<float>(b);
-  wir::fill_rows(c_ptr, seen_ptr, 4, 32);
-  wir::check(aoti_torch_cpu_addmm_out(c, c, x, w, 1, 1));
+  wir::addmm(c, x, w, c_ptr, seen_ptr, 4, 32, 1.0);
 """ in text
     assert "wir::view" not in text
     check_syntax(text)
@@ -63,7 +62,7 @@ def test_how_it_reads() -> None:
 @pytest.mark.parametrize("factors", ["", ", beta=1, alpha=0.5"])
 def test_the_same_bits(seen: str, factors: str) -> None:
     made = program(seen=seen, factors=factors)
-    assert "wir::fill_rows" in source(made)
+    assert "wir::addmm" in source(made)
     b, x, w = torch.randn(8), torch.randn(4, 3), torch.randn(3, 8)
     b[0], x[1, 1] = torch.nan, torch.inf
     (found,) = wir.compile(made, "cpp")(b, x, w)
@@ -86,7 +85,7 @@ def test_the_same_bits(seen: str, factors: str) -> None:
 )
 def test_what_aten_adds_as_ever(changed: dict[str, str]) -> None:
     text = source(program(**changed))
-    assert "fill_rows" not in text
+    assert "wir::addmm" not in text
     assert "aoti_torch_cpu_addmm_out(c, " in text
 
 
@@ -95,8 +94,8 @@ def test_large_results_are_left_to_threads() -> None:
         made = f"{program(out=f'f32[{rows}, 8]')}".replace("f32[4, 3]", f"f32[{rows}, 3]")
         return source(wir.parse(made))
 
-    assert "fill_rows" in text(4096)
-    assert "fill_rows" not in text(4097)
+    assert "wir::addmm" in text(4096)
+    assert "wir::addmm" not in text(4097)
 
 
 def test_a_result_in_memory_of_the_caller() -> None:
@@ -113,7 +112,7 @@ input %w : f32[3, 8] @cpu
   aten::addmm.out(%b, %x, %w, out=out %c)
 return %c
 """))
-    assert "fill_rows" not in text
+    assert "wir::addmm" not in text
 
 
 def test_a_model() -> None:
@@ -130,4 +129,4 @@ def test_a_model() -> None:
             model[0].bias.add_(1)
     (made,) = programs
     emitted: Any = wir.emit(made, "cpp")
-    assert emitted.source.count("wir::fill_rows") == 2
+    assert emitted.source.count("wir::addmm") == 2

@@ -97,8 +97,8 @@ class CallLines(RegionBase):
             return
         rows = self.context.rows(line)
         if rows is not None:
-            self._fill_rows(rows)
-            line = rows.line
+            self._add_to_rows(line, rows)
+            return
         # The shim bypasses the dispatcher, and thereby lazy conjugation and negation.
         device = self._shim_device(line)
         shim = None if self.context.has_complex or device is None else shim_of(line.op, device)
@@ -111,14 +111,16 @@ class CallLines(RegionBase):
             for name in ir.effects(line, self.context.program).writes:
                 self.forget_addresses(name)
 
-    def _fill_rows(self, rows: Rows) -> None:
-        """Render the copy of a vector to each row of a result."""
+    def _add_to_rows(self, line: ir.ExternKernel, rows: Rows) -> None:
+        """Render a matrix product that is added to rows which are copies of a vector."""
         self.context.headers.add("rows")
         layout = self.layout(rows.out)
         count, columns = layout.size
         buffers = map(self.pointer, (rows.out, rows.vector))
         numbers = (self.count(count), self.count(columns * layout.dtype.itemsize))
-        self.put(f"{call('wir::fill_rows', *buffers, *numbers)};")
+        matrices = map(self.handle, (rows.out, rows.left, rows.right))
+        args = (*matrices, *buffers, *numbers, literals.real(rows.alpha))
+        self.put_call(line, f"{call('wir::addmm', *args)};")
 
     def _multiply(self, line: ir.ExternKernel, function: str, *buffers: str) -> None:
         """Render a matrix product that calls cuBLAS."""

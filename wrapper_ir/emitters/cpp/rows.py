@@ -7,7 +7,7 @@ view of the vector for it. We copy the rows ourselves, and let ATen add to the r
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import wrapper_ir.lines as ir
@@ -22,36 +22,40 @@ _MOST: Final = 32768
 
 
 class Rows(NamedTuple):
-    """A copy of a vector to each row of a result, and the op that adds to the result."""
+    """A vector that is added to each row of a product, by the names of buffers."""
 
     out: str
     vector: str
-    line: ir.ExternKernel
+    left: str
+    right: str
+    alpha: float
 
 
 def rows_of(program: ir.Program, line: ir.AnyLine, lives: Liveness) -> Rows | None:
-    """Return what computes the same as a line and copies the rows first; None if nothing does.
+    """Return the product of a line that may copy the rows first; None if it is none.
 
     Args:
         program: The program.
         line: One of its lines.
         lives: When the program's storages live.
     """
-    if (
-        not isinstance(line, ir.ExternKernel)
-        or line.op != _OP
-        or line.results
-        or len(line.args) < 3
-    ):
+    if not isinstance(line, ir.ExternKernel) or line.op != _OP or line.results:
         return None
-    out, vector = dict(line.kwargs).get("out"), line.args[0]
-    if not isinstance(out, ir.BufferArg) or not isinstance(vector, ir.BufferArg):
+    match (*line.args, dict(line.kwargs).get("out")):
+        case [
+            ir.BufferArg(buffer=vector),
+            ir.BufferArg(buffer=left),
+            ir.BufferArg(buffer=right),
+            *_,
+            ir.BufferArg(buffer=out),
+        ]:
+            alpha = _alpha(line)
+        case _:
+            return None
+    is_one = alpha is not None and _fit(program.layout(out), program.layout(vector))
+    if alpha is None or not is_one or not _are_apart(program, out, vector, lives):
         return None
-    if not _counts(line) or not _fit(program.layout(out.buffer), program.layout(vector.buffer)):
-        return None
-    if not _are_apart(program, out.buffer, vector.buffer, lives):
-        return None
-    return Rows(out.buffer, vector.buffer, replace(line, args=(out, *line.args[1:])))
+    return Rows(out, vector, left, right, alpha)
 
 
 def _are_apart(program: ir.Program, out: str, vector: str, lives: Liveness) -> bool:
@@ -61,10 +65,14 @@ def _are_apart(program: ir.Program, out: str, vector: str, lives: Liveness) -> b
     return bool(own and lives.of(vector)) and not own & others
 
 
-def _counts(line: ir.ExternKernel) -> bool:
-    """Return whether the op reads the vector: it does not if its factor is zero."""
-    given = (*line.args[3:4], *(arg for name, arg in line.kwargs if name == "beta"))
-    return all(isinstance(arg, ir.ScalarArg) and arg.value in (1, 1.0) for arg in given)
+def _alpha(line: ir.ExternKernel) -> float | None:
+    """Return the factor of the product, if that of the vector is one and both are known."""
+    given = dict(zip(("beta", "alpha"), line.args[3:], strict=False)) | dict(line.kwargs)
+    match given.get("beta", ir.ScalarArg(1)), given.get("alpha", ir.ScalarArg(1)):
+        case ir.ScalarArg(value=1 | 1.0), ir.ScalarArg(value=int() | float() as alpha):
+            return float(alpha) if math.isfinite(alpha) else None
+        case _:
+            return None
 
 
 def _fit(out: ir.Layout, vector: ir.Layout) -> bool:

@@ -102,8 +102,8 @@ def needs_handle(region: ir.Region, context: Context) -> frozenset[str]:
                 found.add(line.out)
             case _:
                 rows = context.rows(line)
-                touched = ir.effects(line if rows is None else rows.line, context.program).touched
-                found.update(touched)
+                touched = ir.effects(line, context.program).touched
+                found.update(touched if rows is None else (rows.out, rows.left, rows.right))
     found.update(value.buffer for value in region.results if hasattr(value, "buffer"))
     return frozenset(found)
 

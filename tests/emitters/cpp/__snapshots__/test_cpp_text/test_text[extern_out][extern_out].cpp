@@ -17,9 +17,6 @@
 #include <wir/generated.h>
 #include <wir/rows.h>
 
-extern "C" AOTITorchError aoti_torch_cpu_addmm_out(AtenTensorHandle out, AtenTensorHandle self,
-    AtenTensorHandle mat1, AtenTensorHandle mat2, double beta, double alpha);
-
 namespace [[gnu::visibility("hidden")]] wir_program {
 
 // Library ops called by schema.
@@ -40,11 +37,11 @@ inline constexpr std::int64_t dims_1[] = { 1 };
 // Memory and views kept between calls.
 struct State {
   wir::Tensor buf0;
+  AtenTensorHandle weight = nullptr;
+  wir::Tensor weight_t;
   float* buf0_ptr = nullptr;
   AtenTensorHandle bias = nullptr;
   float* bias_ptr = nullptr;
-  AtenTensorHandle weight = nullptr;
-  wir::Tensor weight_t;
 };
 
 namespace {
@@ -53,11 +50,11 @@ void* create_state(const AtenTensorHandle* constants) {
   auto made = std::make_unique<State>();
   State& state = *made;
   state.buf0 = wir::empty(2, dims_4_3, dims_3_1, cpu_float32);
+  state.weight = constants[0];
+  state.weight_t = wir::view(state.weight, 2, dims_8_3, dims_1_8, 0);
   state.buf0_ptr = wir::data<float>(state.buf0);
   state.bias = constants[1];
   state.bias_ptr = wir::data<float>(state.bias);
-  state.weight = constants[0];
-  state.weight_t = wir::view(state.weight, 2, dims_8_3, dims_1_8, 0);
   return made.release();
 }
 
@@ -69,8 +66,7 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   State& state = *static_cast<State*>(opaque);
   const AtenTensorHandle x = inputs[0].tensor;
   call.line = 0;
-  wir::fill_rows(state.buf0_ptr, state.bias_ptr, 4, 12);
-  wir::check(aoti_torch_cpu_addmm_out(state.buf0, state.buf0, x, state.weight_t, 1, 1));
+  wir::addmm(state.buf0, x, state.weight_t, state.buf0_ptr, state.bias_ptr, 4, 12, 1.0);
   wir::release(call, 0);
   call.line = 1;
   wir::Tensor buf1 = wir::empty(2, dims_4_3, dims_3_1, cpu_float32);
