@@ -185,6 +185,8 @@ FUNCTIONS = {
 }
 
 
+LONG = pytest.mark.long
+
 #: Functions whose values, not their memory, older releases of torch get wrong.
 SINCE = {bits_of_a_copy: (2, 13), reversed_into_a_copy: (2, 12)}
 
@@ -208,8 +210,17 @@ def check(compiled: Callable[..., Any], function: Callable[..., Any], make: Any)
     assert ours_shared == shared
 
 
-@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)
+#: Functions with the emitters that are tried each time: all of them for what is lowered again.
+TRIED = [
+    pytest.param(function, emitter, marks=() if is_broken or emitter == "python" else LONG)
+    for function, is_broken in FUNCTIONS.items()
+    for emitter in ("python", "cpp", "fx")
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "emitter"), TRIED, ids=lambda each: getattr(each, "__name__", each)
+)
 def test_memory_is_written_and_shared_as_in_eager(
     function: Callable[..., Any], emitter: str
 ) -> None:

@@ -16,10 +16,10 @@ pytestmark = [
 
 def test_what_keeps_streams_in_order_is_not_left_out() -> None:
     found = Survey()
-    survey_streams(2, found)
+    survey_streams(1, found)
     assert found.alarms == []
     assert found.missed == []
-    assert found.harmful[NO_ORDER, "verifier"] > 20
+    assert found.harmful[NO_ORDER, "verifier"] > 4
 
 
 def test_faults_are_found() -> None:
