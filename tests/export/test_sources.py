@@ -431,7 +431,7 @@ def test_edits_are_told_with_their_place(tmp_path: Path) -> None:
         n for n, line in enumerate(kernel.read_text().splitlines(), 1) if "store(" in line
     )
     edit(kernel, "store(", "stream(")
-    edit(folder / "program.cpp", "wir::check(aoti_torch_cpu_addmm_out(", "wir::check(other(")
+    edit(folder / "program.cpp", "wir::addmm(", "wir::other(")
     edit(folder / "wrapper.py", "import torch\n", "# A remark.\nimport torch\n")
     edit(folder / "CMakeLists.txt", "3.18", "3.20")
     edit(folder / "README.md", "Exported", "Once exported")
