@@ -13,6 +13,7 @@ import pytest
 
 from tests import warm
 from tests.pages import ROOT
+from tests.release import TORCH
 from wrapper_ir.frontends import releases
 from wrapper_ir.frontends.releases import Standing, standing
 
@@ -114,6 +115,9 @@ def test_a_new_release_is_refused_with_the_way_to_try_it(version: str) -> None:
         assert f"the supported releases are {releases.in_words()}" in done.stderr
 
 
+@pytest.mark.skipif(
+    TORCH < releases.SUPPORTED[1], reason="it lacks what a newer one is looked through for"
+)
 def test_a_new_release_is_tried_with_one_warning() -> None:
     done = capture_with("2.16.0", attempt="1")
     assert done.stdout == "captured\n", done.stderr
