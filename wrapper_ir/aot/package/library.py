@@ -52,9 +52,8 @@ class Library:
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         self._loaded = loaded
-        self.release: Any = (
-            loaded.WrapperIRModelContainerReleaseMemory
-        )  # only our libraries have it
+        # Only our libraries have it.
+        self.release: Any = loaded.WrapperIRModelContainerReleaseMemory
         self.run: Any = loaded.AOTInductorModelContainerRun
         self.run.argtypes = [
             *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t),

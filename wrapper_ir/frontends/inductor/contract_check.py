@@ -40,7 +40,7 @@ from wrapper_ir.verify.contract import Contract, breaches
 from wrapper_ir.verify.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from wrapper_ir.frontends.inductor.convert.graph import Passing
     from wrapper_ir.frontends.inductor.session import Session
@@ -61,7 +61,8 @@ class _Noted:
 _noted: ContextVar[_Noted | None] = ContextVar("noted", default=None)
 
 #: Ops that Inductor takes for copies with an argument of zero or one.
-_ARITHMETIC: Final = tuple(getattr(torch.ops.aten, name) for name in ("add", "sub", "mul", "div"))
+_SUMS: Final = (torch.ops.aten.add, torch.ops.aten.sub)
+_ARITHMETIC: Final = (*_SUMS, torch.ops.aten.mul, torch.ops.aten.div)
 
 #: True while a graph is lowered without the passes that write in place.
 _keeps_copies: ContextVar[bool] = ContextVar("keeps_copies", default=False)
@@ -151,10 +152,10 @@ def keeping_storages(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> 
         if _counts_from_copy(nodes):
             return None
         if neutral:
-            _copy_sums(nodes, {0, 1}.union(*neutral))
+            _copy_sums(nodes, *neutral)
         values = {node: node.meta.get("val") for node in nodes.nodes if neutral}
         done = stock(graph, *neutral)
-        for node in values.keys() & {*nodes.nodes} if neutral else ():
+        for node in values.keys() & {*nodes.nodes}:
             if _is_alike(values[node], node.meta.get("val")):
                 node.meta["val"] = values[node]
         return done
@@ -162,15 +163,16 @@ def keeping_storages(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> 
     return remove
 
 
-def _copy_sums(graph: torch.fx.Graph, neutral: set[Any]) -> None:
+def _copy_sums(graph: torch.fx.Graph, zeros: Iterable[Any], ones: Iterable[Any]) -> None:
     """Copy results that may be what a zero was added to, if the caller has that as well."""
     (output,) = graph.find_nodes(op="output")
     results = {memory_of(each) for each in tree_leaves(output.args)} - {None}
     given = {memory_of(each) for each in graph.find_nodes(op="placeholder")} - {None} | results
     for packet in _ARITHMETIC:
+        neutral = {0, *zeros} if packet in _SUMS else {1, *ones}
         for node in graph.find_nodes(op="call_function", target=packet.Tensor):
-            others = [each for each in node.args[:2] if each not in neutral]
-            is_same = len(others) < 2 and any(memory_of(each) in given for each in others)
+            is_left_out = any(each in neutral for each in node.args[:2])
+            is_same = is_left_out and any(memory_of(each) in given for each in node.args[:2])
             if is_same and memory_of(node) in results:
                 with graph.inserting_after(node):
                     copied = graph.call_function(torch.ops.aten.clone.default, (node,))

@@ -238,7 +238,8 @@ def _straight(stock: Callable[..., Any], graph: Graph) -> Callable[..., Any]:
             results = stock(*args)
             entry.is_ready = True
             return results
-        increment_version([args[position] for position in graph.written])
+        if graph.written:
+            increment_version([args[position] for position in graph.written])
         if is_off := _is_grad_enabled() is not is_recorded:
             _set_grad_enabled(is_recorded)
         try:
