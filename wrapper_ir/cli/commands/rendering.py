@@ -298,11 +298,11 @@ def run(  # noqa: PLR0913 - one parameter per option
     function: Callable[..., Sequence[Any]]
     if interpreted or interleavings is not None:
         passes = () if printer is None else (PlanMemory(), InsertProbes(printer))
-        function = functools.partial(interpret, run_passes(program, passes))
-        if interleavings is not None:
-            function = functools.partial(
-                run_interleaved, *function.args, interleavings=interleavings
-            )
+        ready = run_passes(program, passes)
+        if interleavings is None:
+            function = functools.partial(interpret, ready)
+        else:
+            function = functools.partial(run_interleaved, ready, interleavings=interleavings)
     else:
         with step("compiling"):
             function = compile_program(program, target=target, debug=printer or "off", **chosen)

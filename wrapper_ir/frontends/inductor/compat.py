@@ -137,7 +137,12 @@ try:
     from torch.autograd.function import BackwardCFunction
     from torch.compiler import config as compiler_config
     from torch.fx.experimental._backward_state import BackwardState
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv, uninteresting_files
+    from torch.fx.experimental.symbolic_shapes import (
+        ShapeEnv,
+        statically_known_true,
+        sym_eq,
+        uninteresting_files,
+    )
     from torch.multiprocessing.reductions import StorageWeakRef
     from torch.utils import _triton as triton_tools
     from torch.utils._python_dispatch import _disable_current_modes as without_modes

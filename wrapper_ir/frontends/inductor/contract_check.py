@@ -60,7 +60,7 @@ class _Noted:
 
 _noted: ContextVar[_Noted | None] = ContextVar("noted", default=None)
 
-#: Ops that Inductor takes for copies with an argument of zero or one.
+#: Ops that Inductor takes for copies with an argument of zero, and those with one of zero or one.
 _SUMS: Final = (torch.ops.aten.add, torch.ops.aten.sub)
 _ARITHMETIC: Final = (*_SUMS, torch.ops.aten.mul, torch.ops.aten.div)
 
@@ -156,7 +156,7 @@ def keeping_storages(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> 
         values = {node: node.meta.get("val") for node in nodes.nodes if neutral}
         done = stock(graph, *neutral)
         for node in values.keys() & {*nodes.nodes}:
-            if _is_alike(values[node], node.meta.get("val")):
+            if _differs_in_memory(values[node], node.meta.get("val")):
                 node.meta["val"] = values[node]
         return done
 
@@ -180,11 +180,14 @@ def _copy_sums(graph: torch.fx.Graph, zeros: Iterable[Any], ones: Iterable[Any])
                 node.replace_all_uses_with(copied, lambda user, own=copied: user is not own)
 
 
-def _is_alike(one: object, other: object) -> bool:
-    """Return whether two fake values differ in nothing but their memory."""
-    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+def _differs_in_memory(one: object, other: object) -> bool:
+    """Return whether two fake values of one node are certainly alike but for their memory.
+
+    The pass has compared sizes and types. Strides are compared without a guard on symbols.
+    """
+    if one is other or not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
         return False
-    return one.stride() == other.stride()
+    return bool(compat.statically_known_true(compat.sym_eq(one.stride(), other.stride())))
 
 
 def _counts_from_copy(graph: torch.fx.Graph) -> bool:
