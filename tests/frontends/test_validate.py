@@ -274,6 +274,17 @@ def test_the_option_compares_every_program() -> None:
         torch.compile(function, backend="wrapper_ir", options=options)(*arguments())
 
 
+def test_a_result_that_a_guard_keeps_empty_needs_no_kernel() -> None:
+    def ones(x: Tensor, n: int, m: int) -> Tensor:
+        return x.new_ones((n, m))
+
+    torch._dynamo.reset()
+    options = {"validate": "error"}
+    compiled = torch.compile(ones, backend="wrapper_ir", dynamic=True, options=options)
+    for n, m in ((2, 0), (3, 0), (2, 3), (5, 2)):
+        assert torch.equal(compiled(torch.ones(5), n, m), torch.ones(n, m))
+
+
 def test_a_program_that_is_not_its_graph_is_an_error_or_a_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, SupportsInt, TypeAlias
 
 import torch
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._pytree import tree_leaves
 
 import wrapper_ir.lines as ir
@@ -186,6 +187,7 @@ class _Walk:
             self._put(name, state)
         if ir.traits.allocates_one(line):
             is_filled = line.zeroed or 0 in self.program.buffers[line.out].size
+            is_filled = is_filled or (bool(nodes) and all(map(_is_empty, nodes)))
             self._put(line.out, _State(made_for=frozenset(nodes), is_filled=is_filled))
         elif ir.regions_of(line):
             self._forget(found)
@@ -416,6 +418,12 @@ class _Walk:
         if line is None:
             return ir.Path(), None
         return ir.Path().then("body", self.index), self.program.origin_of(line)
+
+
+def _is_empty(node: Node) -> bool:
+    """Return whether a node's value has no elements, as guards on products of sizes may say."""
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and statically_known_true(value.numel() == 0)
 
 
 def _changes(value: Node | None) -> bool:
