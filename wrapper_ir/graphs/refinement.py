@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, SupportsInt, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, SupportsInt, TypeAlias
 
 import torch
 from torch.fx import Node
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from wrapper_ir.verify.rules import Rule
+
+
+#: What a line takes instead of what it reads.
+_NONE: Final = "none of the line's nodes takes it"
 
 
 def compare_lines(program: ir.Program, graph: torch.fx.GraphModule) -> Validation:
@@ -149,7 +153,7 @@ class _Walk:
             for name in dict.fromkeys((*found.reads, *found.writes)):
                 is_old = name in found.reads and new.isdisjoint(self.lives.storages((name,)))
                 self._check_read(line, name, nodes, is_read=is_old)
-            self._check_positions(line)
+            self._check_positions(line, origin)
             own = nodes - (self.called - {self.calling[self.index]})
             self._write(found, line, own, origin.values if origin else ())
             self.computed |= nodes
@@ -203,12 +207,14 @@ class _Walk:
             taken = self.taken | nodes
             is_known = taken.isdisjoint(known.unknown) and not any(map(is_uninitialized, taken))
             if is_read and not state.is_filled and is_known:
-                self._report(line, rules.WRONG_ARGUMENT, name=name, node="nothing")
+                self._report(line, rules.WRONG_ARGUMENT, name=name, node="nothing", taken=_NONE)
             elif is_read and taken.isdisjoint(state.made_for):
                 self._not_shown(line, f"the value of %{name} is not known")
         elif is_read and state.root not in self.taken:
             if self.taken.isdisjoint(known.unknown):
-                self._report(line, rules.WRONG_ARGUMENT, name=name, node=state.root.name)
+                self._report(
+                    line, rules.WRONG_ARGUMENT, name=name, node=state.root.name, taken=_NONE
+                )
             else:
                 self._not_shown(line, f"%{name} may be what a higher-order op returned")
         elif writers := self._writers(state):
@@ -224,19 +230,25 @@ class _Walk:
         calling = [node for node in self._nodes(names) if op_name(node) == name]
         return calling[0] if len(calling) == 1 else None
 
-    def _check_positions(self, line: ir.AnyLine) -> None:
-        """Check that an op gets what its node takes, each at its position."""
-        calling = self.calling[self.index]
-        if calling is None or not ir.traits.calls_op(line):
+    def _check_positions(self, line: ir.AnyLine, origin: ir.Origin | None) -> None:
+        """Check that a call gets what its node takes, or what is recorded, each at its position."""
+        if not isinstance(line, ir.KernelCall | ir.ExternKernel):
             return
-        for arg, taken in zip(line.args, calling.args, strict=False):
+        calling = self.calling[self.index]
+        taken: Sequence[Any] = () if calling is None else calling.args
+        if not taken and origin is not None:
+            taken = [self.versions.nodes.get(name) for name in origin.reads]
+        for arg, node in zip(line.args, taken, strict=False):
             state = self._state(arg.buffer) if isinstance(arg, ir.BufferArg) else None
-            wanted = self.versions.root(taken)
+            wanted = self.versions.root(node)
             if state is None or state.root is None or wanted is None:
                 continue
             is_known = not {wanted, state.root} & self.versions.unknown
-            if is_known and state.root is not wanted and isinstance(arg, ir.BufferArg):
-                fields = {"name": arg.buffer, "node": state.root.name}
+            is_told = state.root not in self.taken  # what no node takes has been reported
+            if is_known and not is_told and state.root is not wanted:
+                assert isinstance(arg, ir.BufferArg)
+                taken_here = f"{wanted.name} is taken here"
+                fields = {"name": arg.buffer, "node": state.root.name, "taken": taken_here}
                 self._report(line, rules.WRONG_ARGUMENT, **fields)
 
     def _check_version(
@@ -311,7 +323,7 @@ class _Walk:
             is_whole = self._is_whole(name)
             if not state.is_filled and _changes(value) and root not in {value, *nodes}:
                 # The node changes what another one made.
-                self._report(line, rules.WRONG_ARGUMENT, name=name, node="nothing")
+                self._report(line, rules.WRONG_ARGUMENT, name=name, node="nothing", taken=_NONE)
             state.made_for |= nodes
             state.is_filled, state.writer = True, line
             if done:

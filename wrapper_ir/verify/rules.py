@@ -741,8 +741,9 @@ WRONG_RESULT = _rule(
 )
 WRONG_ARGUMENT = _rule(
     "WIR1129 wrong-argument",
-    "a line reads only values that the nodes take that it computes (checked by `validate`)",
-    "%{name} is read here, but it holds {node}, which none of the line's nodes take",
+    "a line reads the values that the nodes take that it computes, each through the argument that it "
+    "is recorded for (checked by `validate`)",
+    "%{name} is read here, but it holds {node}, and {taken}",
     "pass the buffer that holds the value",
 )
 READ_MISSING = _rule(
