@@ -707,7 +707,8 @@ WRITES_UNASKED = _rule(
 RESULT_IS_ALIAS = _rule(
     "WIR1124 result-is-alias",
     "a result shares memory with an input, a constant or another result only if it does in the "
-    "graph that the program was made from (checked where the graph is known)",
+    "graph that the program was made from, but for parts of one storage that do not touch (checked "
+    "where the graph is known)",
     "result {position} shares memory with {other}, but in the graph it has memory of its own",
     "return a copy; under torch.compile clone the result, or go on with on_breach='warn'",
 )
