@@ -20,7 +20,7 @@ from wrapper_ir.frontends.inductor import OpByOpWarning, compat, one_rank, stati
 from wrapper_ir.frontends.inductor.group_names import shared_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from torch import Tensor
@@ -101,14 +101,16 @@ def test_programs_of_a_mesh_are_the_same_on_all_ranks_and_are_compared() -> None
     assert not wir.verify_ranks([*programs[:3], again], groups=MEMBERS).ok
 
 
-def _compiled(rank: int, emitter: str, make: Any = _mesh) -> tuple[int, int]:
+def _compiled(
+    rank: int, emitter: str, make: Any = _mesh, step: Callable[..., Any] = _step
+) -> tuple[int, int]:
     """How many graphs a rank compiles, and how many it finds in the cache."""
     from torch._dynamo.utils import counters
 
     with _as_rank(rank):
         counters.clear()
         statistics.reset()
-        compiled = torch.compile(_step, backend="wrapper_ir", options={"emitter": emitter})
+        compiled = torch.compile(step, backend="wrapper_ir", options={"emitter": emitter})
         # With a fake process group, collectives give back what they are given.
         compiled(torch.ones(4, 6), make())
         assert not statistics.fallbacks
@@ -124,6 +126,32 @@ def test_other_ranks_load_what_one_has_compiled(
     assert [_compiled(rank, emitter) for rank in (3, 1)] == [(0, 1), (0, 1)]
     # The groups of a second mesh are others: its rows have another name.
     assert _compiled(1, emitter, lambda: (_mesh(), _mesh())[1]) == (1, 0)
+
+
+#: Ways to say which group, in a function that is compiled.
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "part": lambda mesh: mesh["tp"],
+    "group of part": lambda mesh: mesh["tp"].get_group(),
+    "group": lambda mesh: mesh.get_group("tp"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_function_may_ask_a_mesh_for_parts_and_groups(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stock has no lowering for a part of a mesh."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+
+    def step(x: Tensor, mesh: Any) -> Tensor:
+        return collectives.all_reduce(x * 2, "sum", WAYS[way](mesh)) + 1
+
+    assert _compiled(0, "python", step=step) == (1, 0)
+    # Dynamo passes the group of a mesh's dimension by a name that differs from rank to rank.
+    assert _compiled(3, "python", step=step) == ((1, 0) if way == "group" else (0, 1))
+    with wir.record() as programs:
+        _compiled(1, "python", step=step)
+    assert [_groups(program) for program in programs] == [["mesh_tp"]]
 
 
 #: A process of its own for each rank: torch keeps meshes of process groups that are gone.

@@ -38,6 +38,25 @@ def with_groups(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Calla
     return compile_graph
 
 
+def with_overloads(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap Inductor's method that lowers a graph, which may take a part of a mesh.
+
+    Torch calls that op without naming its overload, and lowers only overloads.
+    """
+
+    @wraps(stock)
+    def codegen_and_compile(self: Any, gm: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_ours() and compat.compiles_on_one_rank():
+            for node in gm.graph.nodes:
+                packet = node.target
+                if isinstance(packet, torch._ops.OpOverloadPacket):
+                    names = packet.overloads()
+                    node.target = getattr(packet, names[0]) if len(names) == 1 else packet
+        return stock(self, gm, *args, **kwargs)
+
+    return codegen_and_compile
+
+
 def _own_names(value: Any) -> tuple[str, ...]:
     """Return the names that this rank has for them, which are at hand."""
     return (

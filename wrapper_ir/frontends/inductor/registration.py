@@ -212,7 +212,9 @@ _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
     (inductor_entry, "compile_fx_aot", _with_library_emission),
     (
         *(inductor_entry._InProcessFxCompile, "codegen_and_compile"),
-        partial(contract_check.noting_contract, _is_made),
+        lambda stock: groups.with_overloads(
+            _is_made, contract_check.noting_contract(_is_made, stock)
+        ),
     ),
     *(
         (module, name, partial(contract_check.unless_with_copies, _is_made))
