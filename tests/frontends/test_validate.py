@@ -241,6 +241,23 @@ def test_lines_show_which_value_a_kernel_reads_through_which_argument() -> None:
     assert "%buf1 is read here, but it holds mm_1, and mm is taken here" in messages
 
 
+def joined(x: Tensor, w: Tensor) -> Any:
+    """Two calls of a library each write a part of one buffer, which a third reads."""
+    return torch.mm(torch.cat([torch.mm(x, w), torch.mm(w, x)], 1), torch.cat([x, w]))
+
+
+def test_lines_show_that_a_part_of_a_buffer_is_missing() -> None:
+    program, graph = recorded(joined)
+    changes = [each for _, each in (*dropped_calls(program), *swapped_calls(program))]
+    expected, partial = outcome(program), 0
+    for changed in changes:
+        if not diagnose(changed) and is_harmful(changed, expected):
+            faults = wir.validate(changed, graph).faults
+            assert faults
+            partial += any("values in a part alone" in each.message for each in faults)
+    assert partial >= 2
+
+
 def scaled(x: Tensor, w: Tensor) -> Any:
     y = torch.mm(x, w)
     x.mul_(3)

@@ -56,6 +56,8 @@ class _State:
             may hold a part of one, such as the sums of a softmax.
         is_filled: Whether a line has written to it, or the caller.
         writer: The last line that has written to it.
+        parts: The parts that lines have written, by where they lie, with their bytes; None if the
+            rest may hold values, too.
     """
 
     root: Node | None = None
@@ -63,6 +65,12 @@ class _State:
     made_for: frozenset[Node] = frozenset()
     is_filled: bool = False
     writer: ir.AnyLine | None = None
+    parts: dict[ir.Layout, int] | None = None
+
+    def lacks_part_of(self, layout: ir.Layout) -> bool:
+        """Return whether lines have written a part of it, and less than a dense view covers."""
+        written = sum(self.parts.values()) if self.parts else 0
+        return written > 0 and layout.is_dense and _bytes(layout) > written
 
 
 @dataclass
@@ -152,7 +160,8 @@ class _Walk:
             new = self.lives.storages(set(found.writes) - set(found.reads))
             for name in dict.fromkeys((*found.reads, *found.writes)):
                 is_old = name in found.reads and new.isdisjoint(self.lives.storages((name,)))
-                self._check_read(line, name, nodes, is_read=is_old)
+                is_only_read = is_old and name not in found.writes
+                self._check_read(line, name, nodes, is_read=is_old, is_only_read=is_only_read)
             self._check_positions(line, origin)
             own = nodes - (self.called - {self.calling[self.index]})
             self._write(found, line, own, origin.values if origin else ())
@@ -174,7 +183,7 @@ class _Walk:
             if state is not None:
                 state.version = None
                 state.root = state.root if name in found.writes else None
-                state.is_filled = True
+                state.is_filled, state.parts = True, None
 
     def _nodes(self, names: Collection[str]) -> set[Node]:
         found = {self.versions.nodes[name] for name in names if name in self.versions.nodes}
@@ -192,11 +201,14 @@ class _Walk:
         if ir.traits.allocates_one(line):
             is_filled = line.zeroed or 0 in self.program.buffers[line.out].size
             is_filled = is_filled or (bool(nodes) and all(map(_is_empty, nodes)))
-            self._put(line.out, _State(made_for=frozenset(nodes), is_filled=is_filled))
+            parts: dict[ir.Layout, int] | None = None if is_filled else {}
+            self._put(line.out, _State(made_for=frozenset(nodes), is_filled=is_filled, parts=parts))
         elif ir.regions_of(line):
             self._forget(found)
 
-    def _check_read(self, line: ir.AnyLine, name: str, nodes: set[Node], *, is_read: bool) -> None:
+    def _check_read(
+        self, line: ir.AnyLine, name: str, nodes: set[Node], *, is_read: bool, is_only_read: bool
+    ) -> None:
         """Check that a buffer holds what one of the nodes takes."""
         state, known = self._state(name), self.versions
         if state is not None and state.root is not None and state.root.op == "get_attr":
@@ -206,8 +218,12 @@ class _Walk:
         elif state.root is None:
             taken = self.taken | nodes
             is_known = taken.isdisjoint(known.unknown) and not any(map(is_uninitialized, taken))
+            is_partial = is_only_read and state.lacks_part_of(self.program.layout(name))
             if is_read and not state.is_filled and is_known:
                 self._report(line, rules.WRONG_ARGUMENT, name=name, node="nothing", taken=_NONE)
+            elif is_partial and is_known:
+                fields = {"node": "values in a part alone", "taken": "more is taken here"}
+                self._report(line, rules.WRONG_ARGUMENT, name=name, **fields)
             elif is_read and taken.isdisjoint(state.made_for):
                 self._not_shown(line, f"the value of %{name} is not known")
         elif is_read and state.root not in self.taken:
@@ -326,6 +342,10 @@ class _Walk:
                 self._report(line, rules.WRONG_ARGUMENT, name=name, node="nothing", taken=_NONE)
             state.made_for |= nodes
             state.is_filled, state.writer = True, line
+            if state.parts is not None:
+                layout = self.program.layout(name)
+                size = 0 if is_whole else _bytes(layout)
+                state.parts = {**state.parts, layout: size} if size else None
             if done:
                 if state.version is not None and min(done) > state.version + 1:
                     node = writers[state.version].name
@@ -378,6 +398,10 @@ class _Walk:
         part = f"results[{position}]"
         if state is not None and not (state.is_filled or is_uninitialized(root)):
             fields = {"position": position, "node": node.name, "other": "nothing"}
+            self._at_end(name, rules.WRONG_RESULT, part, **fields)
+        elif state is not None and state.lacks_part_of(self.program.layout(name)):
+            other = "values in a part alone"
+            fields = {"position": position, "node": node.name, "other": other}
             self._at_end(name, rules.WRONG_RESULT, part, **fields)
         elif state is None or state.root is None or root in self.versions.unknown:
             makers = {node, root, *self.versions.writers.get(root, ())}
@@ -436,6 +460,11 @@ def _is_empty(node: Node) -> bool:
     """Return whether a node's value has no elements, as guards on products of sizes may say."""
     value = node.meta.get("val")
     return isinstance(value, torch.Tensor) and statically_known_true(value.numel() == 0)
+
+
+def _bytes(layout: ir.Layout) -> int:
+    """Return the bytes of a view's elements; 0 if that is not a number."""
+    return layout.numel * layout.dtype.itemsize if layout.is_static else 0
 
 
 def _changes(value: Node | None) -> bool:

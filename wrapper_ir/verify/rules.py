@@ -742,8 +742,8 @@ WRONG_RESULT = _rule(
 )
 WRONG_ARGUMENT = _rule(
     "WIR1129 wrong-argument",
-    "a line reads the values that the nodes take that it computes, each through the argument that it "
-    "is recorded for (checked by `validate`)",
+    "a line reads the values that the nodes take that it computes, each whole and through the "
+    "argument that is recorded for it (checked by `validate`)",
     "%{name} is read here, but it holds {node}, and {taken}",
     "pass the buffer that holds the value",
 )
