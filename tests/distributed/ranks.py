@@ -232,16 +232,20 @@ def fsdp(compiled: Compile) -> Any:
 
 
 def tensor_parallel(compiled: Compile) -> Any:
+    module = split()
+    return trained(compiled(module), module)
+
+
+def split() -> nn.Module:
+    """Return a model of which each rank has a part."""
     from torch.distributed.tensor.parallel import (
         ColwiseParallel,
         RowwiseParallel,
         parallelize_module,
     )
 
-    module = parallelize_module(
-        Model().to(DEVICE), mesh(), {"up": ColwiseParallel(), "down": RowwiseParallel()}
-    )
-    return trained(compiled(module), module)
+    plan = {"up": ColwiseParallel(), "down": RowwiseParallel()}
+    return parallelize_module(Model().to(DEVICE), mesh(), plan)
 
 
 class Gathering(nn.Module):
@@ -284,6 +288,38 @@ def exported(compiled: Compile, emitter: str = "") -> Any:
         wir.export(program, path)
     dist.barrier()
     return tuple(torch._inductor.aoti_load_package(str(path))(x))
+
+
+def captured_split(compiled: Compile, emitter: str = "") -> Any:
+    """Distributed tensors as weights: each rank captures its part of the model."""
+    import wrapper_ir as wir
+
+    module, x = split().eval(), torch.ones(4, 6, device=DEVICE)
+    if not emitter:
+        with torch.no_grad():
+            return compiled(module)(x)
+    wir.capture(module, (x,)).save(path := Path(f"split{dist.get_rank()}.wir"))
+    return wir.compile(wir.load(path), emitter)(x)[0]
+
+
+def exported_split(compiled: Compile, emitter: str = "") -> Any:
+    """Packages and libraries of each rank, in torch's loaders and in ours."""
+    import wrapper_ir as wir
+
+    module, x = split().eval(), torch.ones(4, 6, device=DEVICE)
+    if not emitter:
+        with torch.no_grad():
+            return [compiled(module)(x)] * 3
+    program, name = wir.capture(module, (x,)), f"split{dist.get_rank()}"
+    for path in (f"{name}.pt2", f"{name}.so"):
+        wir.export(program, path)
+    runners = torch._C._aoti
+    kind = (
+        "AOTIModelContainerRunnerCpu" if x.device.type == "cpu" else "AOTIModelContainerRunnerCuda"
+    )
+    library = getattr(runners, kind)(str(Path(f"{name}.so").resolve()), 1)
+    package = torch._inductor.aoti_load_package(f"{name}.pt2")
+    return [package(x), library.run([x])[0], wir.load_package(f"{name}.pt2")(x)]
 
 
 def pairs_in_graphs(compiled: Compile) -> Any:
@@ -346,6 +382,8 @@ CASES: dict[str, tuple[Callable[..., Any], str, tuple[str, ...]]] = {
     "tensor parallel": (tensor_parallel, "all_reduce_", EMITTERS),
     "captured": (captured, "all_gather_into_tensor", EMITTERS),
     "exported": (exported, "all_gather_into_tensor", ("cpp",)),
+    "captured split": (captured_split, "all_reduce_", EMITTERS),
+    "exported split": (exported_split, "all_reduce_", ("cpp",)),
     "on one rank": (on_one_rank, "all_gather_into_tensor", EMITTERS),
     "pairs": (pairs, "", EMITTERS),
     "pairs in graphs": (pairs_in_graphs, "batch_p2p_ops", EMITTERS),
@@ -405,7 +443,8 @@ def ours(name: str, emitter: str, wanted: Any) -> str:
 
     run, op, _ = ALL[name]
     statistics.reset()
-    given = {"emitter": emitter} if run in (captured, exported) else {}
+    captures = run in (captured, exported, captured_split, exported_split)
+    given = {"emitter": emitter} if captures else {}
     compiled = partial(torch.compile, backend="wrapper_ir", options={"emitter": emitter})
     with wir.record() as programs:
         found = tried(partial(run, **given), compiled)

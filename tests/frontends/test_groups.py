@@ -249,3 +249,28 @@ def test_a_call_with_another_group_does_not_use_the_first() -> None:
                 compiled(x, column)
         assert [_groups(program) for program in programs] == [["group"]]
         assert compat.process_group("group") is row
+
+
+def test_distributed_tensors_are_captured_as_what_this_rank_has_of_them() -> None:
+    from torch.distributed.tensor._dtensor_spec import DTensorSpec
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel,
+        RowwiseParallel,
+        parallelize_module,
+    )
+
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 6))
+    with _as_rank(1):
+        plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+        parallelize_module(model, _mesh()["tp"], plan)
+        with compiler_config.patch(compile_on_one_rank=False):
+            program = wir.capture(model.eval(), (torch.ones(4, 6),))
+    assert sorted(program.layout(name).size for name in program.constants) == [
+        (4,),
+        (4, 6),
+        (6,),
+        (6, 4),
+    ]
+    assert len(_groups(program)) == 1
+    # As before: what torch asks its users to do for that would change what Dynamo does.
+    assert DTensorSpec not in torch.utils._pytree.SUPPORTED_NODES

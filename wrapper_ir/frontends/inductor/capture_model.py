@@ -84,7 +84,7 @@ def capture(  # noqa: PLR0913 - what to capture, and how
         UnsupportedLineError: Something in its wrapper has no typed form.
     """
     settings = _settings(validate)
-    with compat.compile_lock, compiling_for(isa):
+    with compat.compile_lock, compiling_for(isa), compat.specs_as_constants():
         exported, examples = _export(model, args, kwargs, dynamic_shapes)
         try:
             frozen = compat.inductor_config.freezing if freeze is None else freeze

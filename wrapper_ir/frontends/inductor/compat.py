@@ -11,17 +11,20 @@ releases have need no function: ``convert.lines`` looks lines up by class name.
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.fx.experimental import proxy_tensor
+from torch.utils import _pytree as pytree
 
 from wrapper_ir.frontends import releases
 from wrapper_ir.frontends.inductor.errors import UnsupportedTorchError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from types import CodeType
 
 
@@ -323,6 +326,23 @@ def is_mesh(value: object) -> bool:
     from torch.distributed.device_mesh import DeviceMesh  # noqa: PLC0415 - not in every build
 
     return isinstance(value, DeviceMesh)
+
+
+@contextlib.contextmanager
+def specs_as_constants() -> Iterator[None]:
+    """Let ``torch.export`` take what a distributed tensor is besides its local one as a constant.
+
+    Torch asks its users to say so for good, which changes what Dynamo does as well.
+    """
+    specs: Any = sys.modules.get("torch.distributed.tensor._dtensor_spec")
+    if specs is None or specs.DTensorSpec in pytree.SUPPORTED_NODES:
+        yield
+        return
+    pytree.register_constant(specs.DTensorSpec)
+    try:
+        yield
+    finally:
+        pytree._deregister_pytree_node(specs.DTensorSpec)
 
 
 def mesh_of(value: Any) -> Any:

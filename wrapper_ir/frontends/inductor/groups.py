@@ -50,7 +50,7 @@ def with_overloads(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Ca
             for node in gm.graph.nodes:
                 packet = node.target
                 if isinstance(packet, torch._ops.OpOverloadPacket):
-                    names = packet.overloads()
+                    names: list[str] = packet.overloads()  # type: ignore[no-untyped-call]
                     node.target = getattr(packet, names[0]) if len(names) == 1 else packet
         return stock(self, gm, *args, **kwargs)
 
