@@ -15,6 +15,7 @@ from torch.distributed import _functional_collectives as collectives
 
 import wrapper_ir as wir
 from tests import warm
+from tests.distributed.whole_models import gathering
 from wrapper_ir.analysis.collectives import call_of
 from wrapper_ir.frontends.inductor import OpByOpWarning, compat, one_rank, statistics
 from wrapper_ir.frontends.inductor.group_names import shared_name
@@ -274,3 +275,28 @@ def test_distributed_tensors_are_captured_as_what_this_rank_has_of_them() -> Non
     assert len(_groups(program)) == 1
     # As before: what torch asks its users to do for that would change what Dynamo does.
     assert DTensorSpec not in torch.utils._pytree.SUPPORTED_NODES
+
+
+class _Repeated(torch.nn.Module):
+    """Reads its parameter several times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(6, 6, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in range(3):
+            x = torch.tanh(self.inner(x))
+        return x
+
+
+def test_what_is_gathered_once_is_saved_once_for_the_backward() -> None:
+    """Each use has a wait of its own, whose result would be given up with the others' memory."""
+    with _as_rank(0), compiler_config.patch(compile_on_one_rank=False), wir.record() as programs:
+        compiled = torch.compile(gathering(_Repeated()), backend="wrapper_ir")
+        compiled(torch.ones(6, 6)).sum().backward()
+    forward, backward = programs
+    assert len(_groups(forward)) == 1
+    given = [value.name for value in backward.inputs if getattr(value, "donated", False)]
+    sizes = [backward.layout(name).size for name in given]
+    assert sizes.count((6, 6)) == 3, given  # the weight, and what two of the products became

@@ -75,6 +75,7 @@ try:
     from torch._dynamo.symbolic_convert import tls as translating
     from torch._dynamo.utils import dynamo_timed
     from torch._functorch import config as functorch_config
+    from torch._functorch import partitioners
     from torch._functorch._aot_autograd import runtime_wrappers
     from torch._functorch._aot_autograd.aot_autograd_result import (
         GenericAOTAutogradResult as CachedResult,

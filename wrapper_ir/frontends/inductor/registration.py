@@ -39,6 +39,7 @@ from wrapper_ir.frontends.inductor import (
     one_rank,
     overlaps,
     straight,
+    waits,
 )
 from wrapper_ir.frontends.inductor import session as sessions
 from wrapper_ir.frontends.inductor.choices import with_free_choices
@@ -210,6 +211,7 @@ _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
     (inductor_entry, "compile_fx", _with_our_calls),
     (inductor_entry, "compile_fx_inner", _with_devices),
     (inductor_entry, "compile_fx_aot", _with_library_emission),
+    (compat.partitioners, "fx_graph_cse", partial(waits.with_one_wait, _is_made)),
     (
         *(inductor_entry._InProcessFxCompile, "codegen_and_compile"),
         lambda stock: groups.with_overloads(
