@@ -120,7 +120,7 @@ compare: setup ## our models on another release of torch and on the pinned one, 
 	$(MAKE) setup TORCH=$(PINNED)
 	$(BIN)/python -W ignore -m tools.captures make captures/$(TORCH)
 	.venv/bin/python -W ignore -m tools.captures make captures/$(PINNED)
-	PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python -m tools.captures report captures
+	.venv/bin/python -W ignore -m tools.captures report captures
 
 fuzz: setup ## made-up programs in four ways, for SECONDS=60 from SEED=0 on; or LINES=1000000
 	$(BIN)/python -W ignore -m tests.fuzz --seed $(SEED) \
