@@ -115,6 +115,18 @@ def test_graphs_for_a_gpu_have_kernels_in_triton(traced_gpu: Path) -> None:
     assert view.facts["failed"].startswith("BackendCompilerFailed")
 
 
+@pytest.mark.long  # two processes that import torch and compile
+def test_ranks_are_told_apart(traced_ranks: Path) -> None:
+    found = views(traced_ranks)
+    assert [view.name.split()[:3] for view in found] == [["rank", n, "0/0"] for n in "01"]
+    for rank, view in enumerate(found):
+        assert f"_rank_{rank}_" in view.facts["log"]
+        assert f"({4 + rank}, 8)" in "\n".join(view.text.rows)
+        assert "all_reduce" in of(view, "_c10d_functional.all_reduce_")["ATen graph"]
+        assert of(view, "wait_tensor")["ATen graph"] == ["wait_tensor"]
+        assert {7, 8} <= set(of(view, "relu")["source"])
+
+
 def test_variables_are_followed(traced: Path) -> None:
     forward = views(traced)[0]
     names, lines = forward.buffers.name, forward.lines
