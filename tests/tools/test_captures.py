@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import torch
 
 import wrapper_ir as wir
 from tools.captures import PAGE, report, save
+from wrapper_ir.frontends.releases import SUPPORTED
 from wrapper_ir.testing.corpus import corpus_program
 
 if TYPE_CHECKING:
@@ -32,10 +34,13 @@ def test_each_release_is_compared_with_that_at_hand(
     assert "\nStructures alone: 1 program: 1 changed, 0 the same.\n" in second
 
 
-def test_the_page_has_a_report() -> None:
+def test_the_page_has_a_report_on_each_release_that_is_supported() -> None:
     page = PAGE.read_text(encoding="utf-8")
     made = page.partition("<!-- made by tools/captures.py -->")[2].partition("<!-- end -->")[0]
-    assert made.count("\n### From torch 2.") >= 2
+    (_, first), (_, end) = SUPPORTED
+    minors = [int(minor) for minor in re.findall(r"^### From torch 2\.(\d+)", made, re.MULTILINE)]
+    assert minors == list(range(first, end - 1))
+    assert made.count(f" to 2.{end - 1}.") == len(minors)
 
 
 def test_programs_are_named_by_what_they_are_for(tmp_path: Path) -> None:
