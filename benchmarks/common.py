@@ -18,7 +18,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
 
 import torch
 from rich.console import Console
@@ -26,20 +27,29 @@ from rich.table import Table
 
 from tests.models.watch import watch_inductor
 
+if TYPE_CHECKING:
+    from torch._inductor.output_code import CompiledFxGraph
+
 __all__ = [
     "OURS",
     "STOCK",
+    "Call",
     "CompiledCall",
     "Paired",
+    "apart",
+    "bare",
     "compile_graph",
     "machine",
     "measure_pair",
+    "nothing",
     "show",
     "verdict",
 ]
 
 STOCK = "inductor"
 OURS = "wrapper_ir"
+
+Call = Callable[[], object]
 
 
 @dataclass
@@ -89,6 +99,45 @@ def compile_graph(
     finally:
         graph.current_callable = function
     return CompiledCall(function, passed[0], graph.source_code)
+
+
+def apart(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the same function with a code object of its own: each has one list of guards."""
+    assert isinstance(function, FunctionType)
+    code = function.__code__.replace()
+    return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
+
+
+def nothing(result: object) -> Callable[..., Any]:
+    """Return a backend that computes nothing: every call returns the same."""
+
+    def backend(_: torch.fx.GraphModule, __: list[Any]) -> Callable[..., Any]:
+        return lambda *args: (result,)
+
+    return backend
+
+
+def bare(graph: CompiledFxGraph, call: Call) -> Call:
+    """Return the emitted function's call, with the arguments that it gets in ``call``."""
+    passed: list[list[Any]] = []
+    emitted = graph.current_callable
+
+    def noting(inputs: list[Any]) -> object:
+        passed.append(list(inputs))
+        return emitted(inputs)
+
+    graph.current_callable = noting
+    try:
+        call()
+    finally:
+        graph.current_callable = emitted
+    (inputs,) = passed
+
+    def alone() -> object:
+        with torch.no_grad():
+            return emitted(inputs.copy())
+
+    return alone if torch.is_grad_enabled() else lambda: emitted(inputs.copy())
 
 
 @dataclass

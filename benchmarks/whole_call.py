@@ -1,8 +1,9 @@
 """Time whole calls: what a user pays from calling the compiled model to holding its result.
 
-    python benchmarks/whole_call.py              # every subject
-    python benchmarks/whole_call.py add mlp      # some
-    python benchmarks/whole_call.py --control    # with stock against itself
+    python -m benchmarks.whole_call              # every subject
+    python -m benchmarks.whole_call add mlp      # some
+    python -m benchmarks.whole_call --control    # with stock against itself
+    python -m benchmarks.whole_call --device cuda   # a decoder: benchmarks/whole_call_gpu.py
 
 One process, one thread, the processor time of the calling thread. In every round each way makes
 one batch of calls, in an order that turns; figures are medians of rounds. The ways:
@@ -34,7 +35,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -42,13 +42,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import wrapper_ir as wir
-from benchmarks.common import OURS, STOCK, machine, show, verdict
+from benchmarks import whole_call_gpu
+from benchmarks.common import OURS, STOCK, Call, apart, bare, machine, nothing, show, verdict
 from tests.models.watch import watch_inductor
 
 if TYPE_CHECKING:
     from torch._inductor.output_code import CompiledFxGraph
 
-Call = Callable[[], object]
 Made = tuple[Callable[..., Any], tuple[Tensor, ...]]
 
 
@@ -198,22 +198,6 @@ CONTROL = "stock again"
 OVER = {"ours": 3.0, "ours C++": 2.0, "jit": 3.0}
 
 
-def apart(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the same function with a code object of its own: each has one list of guards."""
-    assert isinstance(function, FunctionType)
-    code = function.__code__.replace()
-    return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
-
-
-def nothing(result: object) -> Callable[..., Any]:
-    """Return a backend that computes nothing: every call returns the same."""
-
-    def backend(_: torch.fx.GraphModule, __: list[Any]) -> Callable[..., Any]:
-        return lambda *args: (result,)
-
-    return backend
-
-
 def handing(graph: CompiledFxGraph) -> Callable[..., Any]:
     """Return a backend that hands arguments to a graph's emitted function."""
     emitted: Any = graph.current_callable
@@ -257,29 +241,6 @@ def calls_of(subject: Subject, control: bool) -> dict[str, Call]:
         result = function(*args)
         made["dynamo"] = whole(torch.compile(apart(function), backend=nothing(result)))
     return made
-
-
-def bare(graph: CompiledFxGraph, call: Call) -> Call:
-    """Return the emitted function's call, with the arguments that it gets in ``call``."""
-    passed: list[list[Any]] = []
-    emitted = graph.current_callable
-
-    def noting(inputs: list[Any]) -> object:
-        passed.append(list(inputs))
-        return emitted(inputs)
-
-    graph.current_callable = noting
-    try:
-        call()
-    finally:
-        graph.current_callable = emitted
-    (inputs,) = passed
-
-    def alone() -> object:
-        with torch.no_grad():
-            return emitted(inputs.copy())
-
-    return alone if torch.is_grad_enabled() else lambda: emitted(inputs.copy())
 
 
 def batches(calls: dict[str, Call], rounds: int, seconds: float) -> dict[str, list[float]]:
@@ -364,8 +325,12 @@ def main() -> None:
     parser.add_argument("--batch-ms", type=float, default=4.0, help="length of a batch")
     parser.add_argument("--control", action="store_true", help="stock a second time")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.device != "cpu":
+        whole_call_gpu.run(options.subjects, options.device, as_json=options.json)
+        return
     found = [measure(name, options) for name in options.subjects or SUBJECTS]
     over = ("over", "kept", "over C++", "kept", "over jit", "kept")
     titles = ("us a call", *COLUMNS, *over, "C++/stock", "kept")
