@@ -7,6 +7,7 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 import wrapper_ir as wir
@@ -156,14 +157,22 @@ def test_a_recorded_run_is_in_each_pane_and_export(tmp_path: Path) -> None:
     assert work["aten::mm.out"]["dur"] == 0
 
 
-def test_a_graph_and_what_could_not_be_shown_of_it() -> None:
-    import torch
-
+@pytest.fixture(scope="module")
+def compiled() -> tuple[wir.Program, torch.fx.GraphModule]:
+    """A program with a fused kernel and a library op, and the graph that it was made from."""
     with wir.record() as programs:
-        torch.compile(lambda x, y: (x @ y).t() @ y, backend="wrapper_ir")(
+        torch.compile(lambda x, y: torch.split(torch.relu(x @ y) + 1, 4)[0], backend="wrapper_ir")(
             torch.ones(8, 8), torch.ones(8, 8)
         )
     (program,), (graph,) = programs, programs.graphs
+    assert graph is not None
+    return program, graph
+
+
+def test_a_graph_and_what_could_not_be_shown_of_it(
+    compiled: tuple[wir.Program, torch.fx.GraphModule],
+) -> None:
+    program, graph = compiled
     found = wir.validate(program, graph)
     view = shown(program, targets=[], graph=graph, found=[found])
     assert view.nodes.name == [node.name for node in graph.graph.nodes]
@@ -212,15 +221,11 @@ def test_what_validate_prints_is_shown_at_the_lines_that_it_names(tmp_path: Path
     assert all("body[" not in each.text for each in view.findings)  # those would be of the file
 
 
-def test_a_file_alone_has_its_graph(tmp_path: Path) -> None:
+def test_a_file_alone_has_its_graph(
+    compiled: tuple[wir.Program, torch.fx.GraphModule], tmp_path: Path
+) -> None:
     """The ops of all nodes that lines compute, those of fused kernels too, and what they take."""
-    import torch
-
-    with wir.record() as programs:
-        torch.compile(lambda x, y: torch.split(torch.relu(x @ y) + 1, 4)[0], backend="wrapper_ir")(
-            torch.ones(8, 8), torch.ones(8, 8)
-        )
-    (program,), (graph,) = programs, programs.graphs
+    program, graph = compiled
     program.save(tmp_path / "p.wir")
     view = shown(wir.load(tmp_path / "p.wir"), targets=[])
     calls = dict(zip(view.nodes.name, view.nodes.text, strict=True))
