@@ -103,7 +103,7 @@ class Origin:
     """For a call of a kernel: the fx node whose value it reads through each argument.
 
     Empty strings stand for what is unknown, for arguments that it only writes to, and for numbers.
-    The tuple is empty if it does not tell two values apart."""
+    The tuple is empty if the call reads one buffer, or nothing is known."""
 
     @property
     def frame(self) -> Frame | None:

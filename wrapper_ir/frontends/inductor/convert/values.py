@@ -118,11 +118,12 @@ def read_values(names: Iterable[str], real_names: Mapping[str, str], graph: Any)
     """Return the names of the fx nodes whose values buffers hold that are written only once.
 
     They are empty strings for other buffers, for constants, and for values that no node has. The
-    tuple is empty if it does not tell two values apart.
+    tuple is empty if there is only one buffer, or nothing is known.
     """
+    names = tuple(names)
     changed = {*real_names.values(), *graph.mutated_buffers, *graph.mutated_inputs}
     values = tuple("" if name in changed else _made_value(name, graph) for name in names)
-    return values if len(set(filter(None, values))) > 1 else ()
+    return values if any(values) and len(set(filter(None, names))) > 1 else ()
 
 
 def _made_value(name: str, graph: Any) -> str:
