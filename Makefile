@@ -53,7 +53,7 @@ test-long: setup ## what takes long for what it adds to the tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "long and not models"
 
 # What depends on torch; the rest of the tests reads and writes programs.
-TORCH_TESTS := frontends frontends_aten emitters export native runtime interpreter toolchain
+TORCH_TESTS := frontends frontends_aten emitters export native runtime interpreter toolchain explorer/test_logs.py
 
 test-torch: setup ## the tests that depend on torch, on another release: make test-torch TORCH=2.13.0
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long and not models and not gpu" $(TORCH_TESTS:%=tests/%)
@@ -120,7 +120,7 @@ compare: setup ## our models on another release of torch and on the pinned one, 
 	$(MAKE) setup TORCH=$(PINNED)
 	$(BIN)/python -W ignore -m tools.captures make captures/$(TORCH)
 	.venv/bin/python -W ignore -m tools.captures make captures/$(PINNED)
-	PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python -m tools.captures report captures
+	.venv/bin/python -W ignore -m tools.captures report captures
 
 fuzz: setup ## made-up programs in four ways, for SECONDS=60 from SEED=0 on; or LINES=1000000
 	$(BIN)/python -W ignore -m tests.fuzz --seed $(SEED) \

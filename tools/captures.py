@@ -11,13 +11,14 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import torch
+from click.testing import CliRunner
 
 import wrapper_ir as wir
+from wrapper_ir.cli.app import main as wrapper_ir
 from wrapper_ir.options.process import SNAPSHOTS, pinned
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "compare.md"
@@ -26,7 +27,11 @@ _PART = re.compile(r"(<!-- made by tools/captures.py -->\n)(.*?)(<!-- end -->)",
 
 
 def save_all(folder: Path) -> None:
-    """Compile each model, for one machine whichever this is, and save its programs."""
+    """Compile each model, for one machine whichever this is, and save its programs.
+
+    Those that are trained in the tests are trained here, too: their forward and backward.
+    """
+    from tests.models.harness import OURS, run
     from tests.models.zoo import CASES
 
     shutil.rmtree(folder, ignore_errors=True)
@@ -35,12 +40,23 @@ def save_all(folder: Path) -> None:
         torch._dynamo.reset()
         model, args = case.make()
         with wir.record() as programs, torch.no_grad():
-            torch.compile(model.eval(), backend="wrapper_ir")(*args)
-        for number, program in enumerate(programs):
-            name = case.name if len(programs) == 1 else f"{case.name}-{number}"
-            folder.mkdir(parents=True, exist_ok=True)
-            program.save(folder / f"{name}.wir")
-        print(f"{case.name}: {len(programs)}", flush=True)
+            torch.compile(model.eval(), backend=OURS)(*args)
+        trained = run(case, OURS, training=True, calls=1).programs if case.training else []
+        names = save(case.name, [*programs, *trained], folder)
+        print(f"{case.name}: {', '.join(names)}", flush=True)
+
+
+def save(model: str, programs: list[wir.Program], folder: Path) -> list[str]:
+    """Save the programs of a model by what they are for, and return the names of their files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = []
+    for role in wir.GraphRole:
+        of_role = [program for program in programs if program.role is role]
+        name = model if role is wir.GraphRole.INFERENCE else f"{model}-{role.value}"
+        for number, program in enumerate(of_role):
+            names.append(name if len(of_role) == 1 else f"{name}-{number}")
+            program.save(folder / f"{names[-1]}.wir")
+    return names
 
 
 def report(folder: Path) -> str:
@@ -57,9 +73,8 @@ def _section(old: Path, new: Path) -> str:
 
 
 def _compared(*words: str | Path) -> str:
-    command = ["wrapper-ir", "compare", *map(str, words), "--format", "markdown"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode > 1:
+    done = CliRunner().invoke(wrapper_ir, ["compare", *map(str, words), "--format", "markdown"])
+    if done.exit_code > 1:
         sys.exit(done.stderr)
     return done.stdout
 

@@ -126,6 +126,7 @@ def main() -> None:
         for number, python in enumerate(options.python or [sys.executable]):
             (folder := room / str(number)).mkdir()
             try_wheel(made[1], python, folder)
+            shutil.rmtree(folder)  # gigabytes
         shutil.rmtree(options.output, ignore_errors=True)
         options.output.mkdir(parents=True)
         for file in made:

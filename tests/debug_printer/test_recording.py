@@ -25,7 +25,8 @@ def program_of(name: str) -> tuple[wir.Program, list[Any]]:
     return wir.plan_memory(program(name)), CASES[name].make()
 
 
-@pytest.mark.parametrize("target", ["python", "fx", "cpp"])
+# Three texts of C++ are compiled.
+@pytest.mark.parametrize("target", ["python", "fx", pytest.param("cpp", marks=pytest.mark.long)])
 def test_each_call_is_timed(target: str) -> None:
     made, inputs = program_of("views")
     run = record_run(made, inputs, target, runs=3)
@@ -94,3 +95,39 @@ def test_the_commands_fit_together(tmp_path: Path) -> None:
     assert run(main, [*record_again, record]).exit_code == 0  # a record may replace a record
     assert run(main, [*record_again, wrong]).exit_code == 2
     assert run(main, [*record_again, record, "--interpret"]).exit_code == 2
+
+
+DRAWN = """\
+wir 2
+program @drawn inference logical
+
+input %x : f32[4] @cpu
+input %half : f32[] @cpu
+
+extern aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor
+extern aten::gt.Scalar(Tensor self, Scalar other) -> Tensor
+extern aten::neg(Tensor self) -> Tensor
+extern aten::exp(Tensor self) -> Tensor
+
+  %drawn = aten::bernoulli(%half) : f32[] @cpu
+  %p = aten::gt.Scalar(%drawn, 0) : bool[] @cpu
+  %y = cond %p with (%x) : f32[4] @cpu
+    then (%x0 : f32[4] @cpu) {
+      %y0 = aten::neg(%x0) : f32[4] @cpu
+      yield %y0
+    }
+    else (%x1 : f32[4] @cpu) {
+      %y1 = aten::exp(%x1) : f32[4] @cpu
+      yield %y1
+    }
+return %y
+"""
+
+
+def test_a_call_that_only_some_runs_make_has_the_figures_of_those() -> None:
+    inputs = [torch.ones(4), torch.tensor(0.5)]
+    run = record_run(wir.parse(DRAWN), inputs, runs=16)
+    callees = [call.call.partition(" ")[2] for call in run.calls]
+    assert callees == ["aten::bernoulli", "aten::gt.Scalar", "aten::neg", "aten::exp"]
+    for call in run.calls[-2:]:
+        assert (call.visits, call.read_bytes, call.written_bytes) == (1, 16, 16)

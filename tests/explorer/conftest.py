@@ -54,6 +54,38 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return logs
 
 
+RANKS = """\
+import torch
+import torch.distributed as dist
+from torch.distributed._functional_collectives import all_reduce
+
+
+def mean(x, w):
+    h = torch.relu(x @ w).sum(0)
+    return all_reduce(h, "sum", dist.group.WORLD) / dist.get_world_size()
+
+
+dist.init_process_group("gloo")
+with torch.no_grad():
+    torch.compile(mean)(torch.randn(4 + dist.get_rank(), 16), torch.randn(16, 8))
+dist.destroy_process_group()
+"""
+
+
+@pytest.fixture
+def traced_ranks(tmp_path: Path) -> Path:
+    """Return a directory with the logs of two processes that reduce over both of them."""
+    file, logs = tmp_path / "ranks.py", tmp_path / "rank_logs"
+    file.write_text(RANKS, encoding="utf-8")
+    changes = {"TORCH_TRACE": str(logs), "INDUCTOR_PROVENANCE": "1", "OMP_NUM_THREADS": "1"}
+    run = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    done = subprocess.run(
+        [*run, str(file)], env={**os.environ, **changes}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return logs
+
+
 GPU = """\
 import torch
 from torch._inductor import config

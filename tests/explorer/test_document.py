@@ -7,6 +7,7 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 import wrapper_ir as wir
@@ -156,14 +157,22 @@ def test_a_recorded_run_is_in_each_pane_and_export(tmp_path: Path) -> None:
     assert work["aten::mm.out"]["dur"] == 0
 
 
-def test_a_graph_and_what_could_not_be_shown_of_it() -> None:
-    import torch
-
+@pytest.fixture(scope="module")
+def compiled() -> tuple[wir.Program, torch.fx.GraphModule]:
+    """A program with a fused kernel and a library op, and the graph that it was made from."""
     with wir.record() as programs:
-        torch.compile(lambda x, y: (x @ y).t() @ y, backend="wrapper_ir")(
+        torch.compile(lambda x, y: torch.split(torch.relu(x @ y) + 1, 4)[0], backend="wrapper_ir")(
             torch.ones(8, 8), torch.ones(8, 8)
         )
     (program,), (graph,) = programs, programs.graphs
+    assert graph is not None
+    return program, graph
+
+
+def test_a_graph_and_what_could_not_be_shown_of_it(
+    compiled: tuple[wir.Program, torch.fx.GraphModule],
+) -> None:
+    program, graph = compiled
     found = wir.validate(program, graph)
     view = shown(program, targets=[], graph=graph, found=[found])
     assert view.nodes.name == [node.name for node in graph.graph.nodes]
@@ -175,15 +184,48 @@ def test_a_graph_and_what_could_not_be_shown_of_it() -> None:
     assert len(view.findings) == len(found.faults) + len(found.not_shown)
 
 
-def test_a_file_alone_has_its_graph(tmp_path: Path) -> None:
-    """The ops of all nodes that lines compute, those of fused kernels too, and what they take."""
-    import torch
+DIFFERENCE = """\
+import torch
 
-    with wir.record() as programs:
-        torch.compile(lambda x, y: torch.split(torch.relu(x @ y) + 1, 4)[0], backend="wrapper_ir")(
-            torch.ones(8, 8), torch.ones(8, 8)
-        )
-    (program,), (graph,) = programs, programs.graphs
+
+class Net(torch.nn.Module):
+    def forward(self, x, y):
+        return (x.relu() - y.exp()).sum(0)
+
+
+def make():
+    return Net(), (torch.ones(4, 4), torch.ones(4, 4))
+"""
+
+
+def test_what_validate_prints_is_shown_at_the_lines_that_it_names(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(DIFFERENCE, encoding="utf-8")
+    made, model, front_end = tmp_path / "net.wir", f"{tmp_path}/model.py:make", "--frontend=aten"
+    run = CliRunner().invoke
+    done = run(main, ["capture", model, front_end, "-o", str(made)])
+    assert done.exit_code == 0, done.output
+    text = made.read_text(encoding="utf-8")
+    wrong = text.replace("(%relu, %exp)", "(%exp, %relu)").replace(" loc(#5)", "")
+    made.write_text(wrong, encoding="utf-8")
+    done = run(main, ["validate", str(made), model, front_end, "--json"])
+    assert done.exit_code == 1, done.output
+    found = tmp_path / "validate.json"
+    found.write_text(done.stdout, encoding="utf-8")
+    view = shown(wir.load(made), targets=[], found=[found])
+    at = [(each.kind, view.lines.callee[each.line]) for each in view.findings if each.line >= 0]
+    assert at == [
+        ("fault", "aten::sub.Tensor"),
+        ("fault", "aten::sub.Tensor"),
+        ("not shown", "aten::sum.dim_IntList"),
+    ]
+    assert all("body[" not in each.text for each in view.findings)  # those would be of the file
+
+
+def test_a_file_alone_has_its_graph(
+    compiled: tuple[wir.Program, torch.fx.GraphModule], tmp_path: Path
+) -> None:
+    """The ops of all nodes that lines compute, those of fused kernels too, and what they take."""
+    program, graph = compiled
     program.save(tmp_path / "p.wir")
     view = shown(wir.load(tmp_path / "p.wir"), targets=[])
     calls = dict(zip(view.nodes.name, view.nodes.text, strict=True))

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from tests.explorer.samples import log_of, rewritten
 from wrapper_ir.cli.app import main
-from wrapper_ir.explorer import TraceError, explore_trace
+from wrapper_ir.explorer import TraceError, explore_trace, logs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,6 +115,18 @@ def test_graphs_for_a_gpu_have_kernels_in_triton(traced_gpu: Path) -> None:
     assert view.facts["failed"].startswith("BackendCompilerFailed")
 
 
+@pytest.mark.long  # two processes that import torch and compile
+def test_ranks_are_told_apart(traced_ranks: Path) -> None:
+    found = views(traced_ranks)
+    assert [view.name.split()[:3] for view in found] == [["rank", n, "0/0"] for n in "01"]
+    for rank, view in enumerate(found):
+        assert f"_rank_{rank}_" in view.facts["log"]
+        assert f"({4 + rank}, 8)" in "\n".join(view.text.rows)
+        assert "all_reduce" in of(view, "_c10d_functional.all_reduce_")["ATen graph"]
+        assert of(view, "wait_tensor")["ATen graph"] == ["wait_tensor"]
+        assert {7, 8} <= set(of(view, "relu")["source"])
+
+
 def test_variables_are_followed(traced: Path) -> None:
     forward = views(traced)[0]
     names, lines = forward.buffers.name, forward.lines
@@ -170,8 +182,12 @@ def test_a_folder_without_logs_says_what_to_do(tmp_path: Path) -> None:
         explore_trace(tmp_path / "none")
 
 
-def test_nobody_has_to_wait_for_texts_without_end(tmp_path: Path) -> None:
-    payload = "# " + "x" * (1 << 20)
+def test_nobody_has_to_wait_for_texts_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert logs._KEPT == 64 << 20
+    monkeypatch.setattr(logs, "_KEPT", 1 << 20)
+    payload = "# " + "x" * (1 << 14)
     digest = hashlib.md5(payload.encode(), usedforsecurity=False).hexdigest()
     place = "V0101 00:00:00.000000 1 torch/x.py:1] "
     event = (
@@ -181,7 +197,7 @@ def test_nobody_has_to_wait_for_texts_without_end(tmp_path: Path) -> None:
     (tmp_path / "large.log").write_text("".join(rows), encoding="utf-8")
     found = views(tmp_path)
     assert len(found) == 63
-    assert "only the first 64 MiB" in found[0].findings[0].text
+    assert "only the first 1 MiB" in found[0].findings[0].text
 
 
 def test_a_log_cannot_have_other_files_shown(traced: Path, tmp_path: Path) -> None:

@@ -340,6 +340,23 @@ def test_every_row_is_in_reach_of_a_screen_reader(
     assert page.locator(f'[id="{active}"]').get_attribute("aria-selected") == "true"
 
 
+def test_on_paper_panes_stand_below_one_another(
+    opened: Callable[..., Page], tmp_path: Path
+) -> None:
+    page = opened(wir.explore(sample(tmp_path), targets=["python"]))
+    row(page, "#middle", "call @relu")
+    page.emulate_media(media="print")
+    below = 0.0
+    for pane in ("#left", "#middle", "#right", "#below"):
+        box = page.locator(pane).bounding_box()
+        assert box is not None
+        assert box["y"] >= below
+        assert box["height"] > 100
+        below = box["y"] + box["height"]
+    assert marked(page, "#middle")
+    assert not page.locator("#search").is_visible()
+
+
 def test_the_page_shows_what_json_says(opened: Callable[..., Page], tmp_path: Path) -> None:
     made = wir.explore(sample(tmp_path), targets=["python"])
     (view,) = json.loads(made.to_json())["programs"]

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from queue import Queue
@@ -121,8 +122,10 @@ _WIDTH: Final = 150
 
 
 def _write(rows: Iterable[str]) -> None:
-    """Put the rows into the page, below the head of its table."""
+    """Put the rows into the page, below the head of its table, and the day above it."""
     head, mark, rest = _PAGE.read_text(encoding="utf-8").partition("|---|---|---|\n")
+    today = datetime.now(tz=UTC)
+    head = re.sub(r"(The last run, on )[^,]*", rf"\g<1>{today.day} {today:%B %Y}", head)
     rest = rest[rest.index("\n\n") :]
     _PAGE.write_text(head + mark + "\n".join(rows) + rest, encoding="utf-8")
 

@@ -10,7 +10,7 @@ import json
 import statistics
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +27,7 @@ from wrapper_ir.runtime.probes import ProbeEvent, debug_session
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from wrapper_ir.lines.program import Program
 
@@ -39,12 +39,12 @@ _WARM: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class CallTime:
-    """What one call took.
+    """What one call took: medians of the runs that make it, which may be some of all.
 
     Attributes:
         call: Its number and what it calls, as in ``0003 cpp_fused_relu_0``.
-        seconds: The median of the runs; of a call in a loop, all its visits together.
-        least: The least of the runs.
+        seconds: Of a call in a loop, all its visits together.
+        least: The least of the runs, instead of the median.
         visits: How often a run makes the call.
         read_bytes: Bytes of the tensors that it reads, in a run.
         written_bytes: Bytes of those that it writes.
@@ -139,8 +139,8 @@ def record_run(
         probed(*copies(inputs))
         if number >= _WARM:
             whole.append(seconds)
-            timed.append(clock.spans)
-    calls = tuple(_time_of(call, timed, *clock.moved[call]) for call in sorted(timed[0]))
+            timed.append(clock.visits)
+    calls = tuple(_time_of(call, of_it) for call, of_it in _by_call(timed))
     values = tuple(json.loads(row) for row in rows)
     return RecordedRun(ready.name, target, runs, statistics.median(whole), calls, values)
 
@@ -153,9 +153,34 @@ def _whole(function: Callable[..., Sequence[Any]], inputs: Sequence[Any]) -> flo
     return (time.perf_counter_ns() - start) / 1e9
 
 
-def _time_of(call: str, runs: list[dict[str, list[int]]], read: int, written: int) -> CallTime:
-    spans = [sum(run[call]) / 1e9 for run in runs if call in run]
-    return CallTime(call, statistics.median(spans), min(spans), len(runs[0][call]), read, written)
+@dataclass(slots=True)
+class _Visits:
+    """A call in one run: nanoseconds of each visit, and the bytes that all of them move."""
+
+    spans: list[int] = field(default_factory=list)
+    read_bytes: int = 0
+    written_bytes: int = 0
+
+
+def _by_call(runs: Iterable[Mapping[str, _Visits]]) -> list[tuple[str, list[_Visits]]]:
+    """Return each call with the runs that make it: which branch is taken may be drawn."""
+    found: dict[str, list[_Visits]] = {}
+    for run in runs:
+        for call, visits in run.items():
+            if visits.spans:
+                found.setdefault(call, []).append(visits)
+    return sorted(found.items(), key=lambda item: item[0])
+
+
+def _time_of(call: str, runs: list[_Visits]) -> CallTime:
+    spans = [sum(run.spans) / 1e9 for run in runs]
+    visits, read, written = (
+        statistics.median_low(counts)
+        for counts in zip(
+            *((len(run.spans), run.read_bytes, run.written_bytes) for run in runs), strict=True
+        )
+    )
+    return CallTime(call, statistics.median(spans), min(spans), visits, read, written)
 
 
 class _Clock:
@@ -167,21 +192,23 @@ class _Clock:
 
     def begin(self) -> None:
         """Begin a new run."""
-        #: Nanoseconds of each visit of a call.
-        self.spans: dict[str, list[int]] = {}
-        #: Bytes that a call reads and writes in a run.
-        self.moved: dict[str, list[int]] = {}
+        #: By the call.
+        self.visits: dict[str, _Visits] = {}
 
     def __call__(self, event: ProbeEvent) -> None:
         """Note the moment before or after a call."""
         _wait(event.tensors.values())
         now = time.perf_counter_ns()
-        is_after = event.when == "after"
-        if is_after and event.call == self._call:
-            self.spans.setdefault(event.call, []).append(now - self._start)
+        noted = self.visits.setdefault(event.call, _Visits())
         size = sum(each.numel() * each.element_size() for each in event.tensors.values())
-        self.moved.setdefault(event.call, [0, 0])[is_after] += size
-        self._call, self._start = ("", 0) if is_after else (event.call, time.perf_counter_ns())
+        if event.when == "after":
+            noted.written_bytes += size
+            if event.call == self._call:
+                noted.spans.append(now - self._start)
+            self._call = ""
+        else:
+            noted.read_bytes += size
+            self._call, self._start = event.call, time.perf_counter_ns()
 
 
 def _wait(values: Iterable[object]) -> None:

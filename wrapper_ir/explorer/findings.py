@@ -72,12 +72,11 @@ class Validated(Protocol):
     """A result of :func:`wrapper_ir.validate`."""
 
     @property
-    def faults(self) -> Iterable[Any]:
-        """Diagnostics, each with a path."""
-
-    @property
     def not_shown(self) -> Iterable[Any]:
-        """Lines of which nothing can be said, each with a path and a reason."""
+        """Lines of which nothing can be said."""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as ``validate --json`` prints it."""
 
 
 def add_found(view: View, found: object, numbers: Mapping[str, int]) -> None:
@@ -122,9 +121,7 @@ def _data(found: object) -> tuple[str, Any]:
         call = None if found.call is None else found.call.label
         return name, {"call": call, "buffer": found.buffer, "difference": found.words}
     if isinstance(found, Validated):
-        faults = [{"path": str(each.path), "text": str(each)} for each in found.faults]
-        missing = [{"path": str(each.path), "text": str(each)} for each in found.not_shown]
-        return name, {"faults": faults, "not_shown": missing}
+        return name, found.as_data()
     raise RecordError(file=name, reason="it is neither a file nor a result of the debugging tools")
 
 
@@ -194,14 +191,17 @@ def _add_difference(view: View, data: dict[str, Any]) -> None:
 
 
 def _add_validation(view: View, data: dict[str, Any], numbers: Mapping[str, int]) -> None:
-    """Add faults, and lines that are not shown to do what the graph says."""
+    """Add faults, and lines that are not shown to do what the graph says.
+
+    Their paths are those of the program that was given; the page has those of what it shows.
+    """
     for fault in data["faults"]:
-        text = fault.get("text") or f"{fault['code']}: {fault['message']}"
+        text = f"{fault['code']}: {fault['message']}"
         view.findings.append(Finding("fault", numbers.get(fault["path"], NONE), text))
     for each in data["not_shown"]:
-        text = each.get("text") or f"{each['path'] or each['part']}: {each['why']}"
         number = numbers.get(each["path"], NONE)
-        view.findings.append(Finding("not shown", number, f"not shown: {text}"))
+        place = f"{each['part']}: " if each["part"] else ""
+        view.findings.append(Finding("not shown", number, f"not shown: {place}{each['why']}"))
 
 
 def _buffer(view: View, name: str) -> int:

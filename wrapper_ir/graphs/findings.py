@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import wrapper_ir.lines as ir
 from wrapper_ir.verify.diagnostics import Diagnostic
@@ -29,6 +30,11 @@ class NotShown:
         place = str(self.path) or self.part
         return f"{place}: {self.why}" + (f" ({self.source})" if self.source else "")
 
+    def as_data(self) -> dict[str, str]:
+        """Return it as plain data, for JSON."""
+        where = {"path": str(self.path), "part": self.part, "source": self.source}
+        return {**where, "why": self.why}
+
 
 @dataclass(frozen=True, slots=True)
 class Validation:
@@ -52,6 +58,16 @@ class Validation:
     def ok(self) -> bool:
         """True if there are no faults."""
         return not self.faults
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as plain data: what ``wrapper-ir validate --json`` prints."""
+        return {
+            "lines": self.lines,
+            "faults": [each.as_data() for each in self.faults],
+            "not_shown": [each.as_data() for each in self.not_shown],
+            "compared": self.compared,
+            "skipped": dict(self.skipped),
+        }
 
     def __str__(self) -> str:
         shown = self.lines - len({(each.path, each.part) for each in self.not_shown})

@@ -116,7 +116,9 @@ class _Walk:
         self._leave()
         self._check_constants()
         lines = len(self.program.body) + len(self.program.results)
-        return Validation(lines, tuple(self.faults), tuple(self.not_shown))
+        # An argument may be wrong both for what nodes take and for its position.
+        faults = dict.fromkeys(self.faults)
+        return Validation(lines, tuple(faults), tuple(self.not_shown))
 
     def _enter(self) -> None:
         """Enter what inputs and constants stand for, which have the names of nodes."""

@@ -102,11 +102,11 @@ class _Run:
         self.ranks = ranks
         self.check_races = check_races
         self.groups = groups
-        self.network = Network(groups.members)
+        self.network: Network = Network(groups.members)
         self.blocking = blocking
-        self.is_stopped = False
-        self.back = threading.Semaphore(0)
-        self.random = random.Random(seed)
+        self.is_stopped: bool = False
+        self.back: threading.Semaphore = threading.Semaphore(0)
+        self.random: random.Random = random.Random(seed)
 
     def go(self) -> list[tuple[Any, ...]]:
         """Run all ranks to their ends.

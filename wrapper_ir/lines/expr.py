@@ -18,7 +18,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 import sympy
 from sympy.core.relational import Relational
@@ -39,7 +39,24 @@ __all__ += ["scalar_key", "substitute", "symbol"]
 # from :class:`_Real`.
 
 
-class _Function(sympy.Function):  # type: ignore[misc]
+if TYPE_CHECKING:
+
+    class _Untyped:
+        """Sympy's class, which has no types."""
+
+        args: tuple[Any, ...]
+
+        def __new__(cls, *args: object) -> Any:
+            """Make an expression, which may be folded."""
+
+        def __getattr__(self, name: str) -> Any:
+            """Return anything else that sympy's expressions have."""
+
+else:
+    _Untyped = sympy.Function
+
+
+class _Function(_Untyped):
     """Base of our own functions, integer-valued by default."""
 
     is_real: ClassVar[bool] = True

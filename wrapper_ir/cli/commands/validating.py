@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from wrapper_ir.cli import command as cli
 from wrapper_ir.cli.files import read_program
 from wrapper_ir.cli.terminal import step
-
-if TYPE_CHECKING:
-    from wrapper_ir.debugging import Validation
-    from wrapper_ir.graphs.findings import NotShown
 
 
 @cli.command("""
@@ -61,21 +56,7 @@ def validate(  # noqa: PLR0913 - one parameter per option
     with step("comparing"):
         found = compare(program, graph, run=runs, inputs=values)
     if as_json:
-        cli.echo_json(_as_data(found))
+        cli.echo_json(found.as_data())
     else:
         click.echo(str(found))
     sys.exit(0 if found.ok and not (proved and found.not_shown) else 1)
-
-
-def _as_data(found: Validation) -> dict[str, object]:
-    return {
-        "lines": found.lines,
-        "faults": [each.as_data() for each in found.faults],
-        "not_shown": [_not_shown(each) for each in found.not_shown],
-        "compared": found.compared,
-        "skipped": dict(found.skipped),
-    }
-
-
-def _not_shown(each: NotShown) -> dict[str, str]:
-    return {"path": str(each.path), "part": each.part, "source": each.source, "why": each.why}

@@ -154,14 +154,36 @@ try:
     from torch.utils._sympy.functions import CeilDiv
     from torch.utils._sympy.symbol import SymT, symbol_is_type
     from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
-except ImportError as error:
-    raise UnsupportedTorchError(version=torch.__version__, problem=str(error)) from error
+except ImportError as _error:
+    raise UnsupportedTorchError(version=torch.__version__, problem=str(_error)) from _error
 
 #: Whether graphs may be the same on all ranks: 2.15 brought the setting ``compile_on_one_rank``.
 has_one_rank: bool = hasattr(compiler_config, "compile_on_one_rank")
 
-#: Base of mixins for Inductor's classes, so that their ``super()`` may have any attribute.
-Mixin: Any = object
+if TYPE_CHECKING:
+
+    class Mixin:
+        """Base of mixins for Inductor's classes, which have these methods and any attribute."""
+
+        codegen_conditional: Any
+        codegen_inputs: Any
+        codegen_invoke_subgraph: Any
+        codegen_partition_call: Any
+        codegen_subgraph_with_flattened_outputs: Any
+        codegen_switch: Any
+        codegen_sync: Any
+        codegen_while_loop: Any
+        define_kernel: Any
+        define_user_defined_triton_kernel: Any
+        register_alignment_check_inputs: Any
+        write_provenance_debug_handle: Any
+        writeline: Any
+
+        def __getattr__(self, name: str) -> Any:
+            """Return an attribute of the class that a mixin precedes."""
+
+else:
+    Mixin = object
 
 #: Modules that write scripts to reproduce a failure.
 repro_writers: tuple[Any, ...] = (after_aot, after_dynamo, aoti)

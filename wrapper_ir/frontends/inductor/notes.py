@@ -141,7 +141,7 @@ class LineNote:
     waits: bool = False  #: whether its text waits for the device
 
 
-class NotingForeign(compat.Mixin):  # type: ignore[misc]  # of no type
+class NotingForeign(compat.Mixin):
     """Mixin that records the language of kernels; precedes Inductor's scheduling in the MRO."""
 
     language: str
@@ -163,7 +163,7 @@ class NotingForeign(compat.Mixin):  # type: ignore[misc]  # of no type
 # role, sizes as expressions. So the note is taken there.
 
 
-class NotingCpp(compat.Mixin):  # type: ignore[misc]  # of no type
+class NotingCpp(compat.Mixin):
     """Mixin that records kernels in the wrapper; precedes Inductor's C++ scheduling in the MRO."""
 
     kernel_group: Any

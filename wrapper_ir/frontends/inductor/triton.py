@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
-class NotingTriton(Mixin):  # type: ignore[misc]  # of no type
+class NotingTriton(Mixin):
     """Mixin that records kernels in the wrapper; precedes Inductor's scheduling in the MRO."""
 
     @override

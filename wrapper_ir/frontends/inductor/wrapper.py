@@ -53,7 +53,7 @@ UNSUPPORTED = (
 )
 
 
-class _Notes(compat.Mixin):  # type: ignore[misc]  # of no type
+class _Notes(compat.Mixin):
     """Mixin that keeps what the lines lose; precedes Inductor's class in the MRO."""
 
     session: sessions.Session

@@ -193,7 +193,7 @@ def _words(got: Tensor, expected: Tensor, apart: Tensor, count: int) -> str:
 
 #: Short names of element types, as in the text form of programs.
 SHORT_DTYPES: Final[dict[torch.dtype, str]] = {
-    dtype: short
+    torch_type: short
     for name, short in (
         *(("float64", "f64"), ("float32", "f32"), ("float16", "f16"), ("bfloat16", "bf16")),
         *(("float8_e4m3fn", "f8e4m3fn"), ("float8_e4m3fnuz", "f8e4m3fnuz")),
@@ -204,7 +204,8 @@ SHORT_DTYPES: Final[dict[torch.dtype, str]] = {
         *(("uint64", "u64"), ("uint32", "u32"), ("uint16", "u16"), ("uint8", "u8")),
         *(("bool", "bool"), ("qint32", "qi32"), ("qint8", "qi8"), ("quint8", "qu8")),
     )
-    if isinstance(dtype := getattr(torch, name, None), torch.dtype)
+    for torch_type in [getattr(torch, name, None)]
+    if isinstance(torch_type, torch.dtype)
 }
 
 #: Wider types that torch can compute with and that represent all values exactly.

@@ -78,8 +78,8 @@ class _Watch(TorchFunctionMode):
 
     def __init__(self, known: frozenset[int]) -> None:
         super().__init__()
-        self.problem = ""
-        self.has_grad = torch.is_grad_enabled()
+        self.problem: str = ""
+        self.has_grad: bool = torch.is_grad_enabled()
         self._known = known
 
     def __torch_function__(
