@@ -1,7 +1,7 @@
 // What autograd alone costs: one node that computes nothing, written in C++.
 //
-// apply(inputs, results, gradients): the results, as if a function had made them of the inputs. Its
-// backward pass gives the gradients, one for each input. The inputs are saved, as most functions do.
+// apply(inputs, results, gradients): the results, as if a function had made them of the inputs. It
+// saves the inputs, and its backward pass gives the gradients, one for each.
 #define PY_SSIZE_T_CLEAN
 #include <torch/csrc/python_headers.h>
 

@@ -12,7 +12,8 @@ one batch of calls, in an order that turns; figures are medians of rounds. The w
     ours, ours C++            torch.compile with us
     dynamo                    torch.compile with a backend that does nothing but hand over a result
     bare, bare C++            the emitted function alone, as Inductor would call it
-    floor, floor C++          torch.compile with a backend that does nothing but call that function
+    floor, floor C++          torch.compile with a backend that does nothing but call that function;
+                              in training: dynamo, bare and node, one after the other
     jit, bare jit             wir.jit in C++, and its program alone
     node                      an autograd node in C++ that computes nothing, forward and backward
 
@@ -233,7 +234,8 @@ def calls_of(subject: Subject, control: bool) -> dict[str, Call]:
             made[way] = whole(compiled)
             made[way]()
         if backend == OURS:
-            programs = [bare(graph, made[way]) for graph in seen.graphs]
+            called = seen.graphs if backward else seen.graphs[:1]
+            programs = [bare(graph, made[way]) for graph in called]
             made[way.replace("ours", "bare")] = in_turn(programs)
         if backend == OURS and not subject.training:
             floor = torch.compile(apart(function), backend=handing(seen.graphs[0]))
@@ -248,6 +250,9 @@ def calls_of(subject: Subject, control: bool) -> dict[str, Call]:
     made["dynamo"] = partial(dynamo, *args)
     if backward:
         made["node"] = node_alone(function, args)
+        for way in ("", " C++"):
+            parts = (made["dynamo"], made["bare" + way], made["node"])
+            made["floor" + way] = in_turn([*parts])
     return made
 
 
