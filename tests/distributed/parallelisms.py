@@ -196,6 +196,62 @@ def fsdp_in_lower_precision(compiled: Compile) -> Any:
     return loss, *gradients(module)
 
 
+def blocks_in_turn(compiled: Compile) -> Any:
+    """Blocks that share a program, each of which FSDP2 frees before it gathers the next."""
+    from torch.distributed.fsdp import fully_shard
+
+    module = nn.Sequential(*(compiled(Block(64)) for _ in range(3)))
+    for block in module:
+        fully_shard(block, mesh=line())
+    fully_shard(module, mesh=line())
+    found: list[Any] = []
+    for number in (1, 2, 3):
+        loss = module(numbers(4, 64) * number).square().mean()
+        loss.backward()
+        found += [loss, *(local(each).clone() for each in gradients(module))]
+    return found
+
+
+def local(tensor: Any) -> Any:
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def gathered_in_graphs(compiled: Compile) -> Any:
+    """SimpleFSDP: Inductor makes one collective of several, whose results are parts of one."""
+    from torch.distributed.tensor import Partial, Replicate, Shard, distribute_tensor
+
+    def gathered(module: nn.Module, name: str) -> Any:
+        shard: Any = module._parameters[name]
+        whole = shard.redistribute(placements=[Replicate()])
+        return whole.to_local(grad_placements=[Partial("avg")])
+
+    model = nn.ModuleList(Block() for _ in range(2))
+    for module in list(model.modules()):
+        names = [name for name, _ in module.named_parameters(recurse=False)]
+        for name in names:
+            shard = distribute_tensor(module._parameters[name].data, line(), [Shard(0)])
+            module._parameters[name] = nn.Parameter(shard)
+        if names:
+            parts = {n: property(lambda self, n=n: gathered(self, n)) for n in names}
+            module.__class__ = type("Gathering", (type(module),), parts)
+    settings = {
+        "enable_overlap_scheduling": True,
+        "collective_bucketing": True,
+        "compute_estimator": "analytical",
+    }
+
+    def loss_of(x: Tensor) -> Tensor:
+        for block in model:
+            x = block(x)
+        return x.square().mean()
+
+    changes = {f"aten_distributed_optimizations.{name}": v for name, v in settings.items()}
+    with torch._inductor.config.patch(changes):
+        loss = compiled(loss_of)(numbers(4, 6))
+        loss.backward()
+    return loss, *gradients(model)
+
+
 def distributed_tensors(compiled: Compile) -> Any:
     """Tensors that are spread, and spread otherwise: parts, copies, sums."""
     from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
@@ -248,6 +304,12 @@ TWO: dict[str, tuple[Callable[..., Any], str]] = {
     "accumulation": (accumulation, ""),
     "fsdp in lower precision": (fsdp_in_lower_precision, ""),
     "distributed tensors": (distributed_tensors, "all_gather_into_tensor"),
+}
+
+#: Those that are tried with every emitter, and not in turn.
+MORE: dict[str, tuple[Callable[..., Any], str]] = {
+    "blocks in turn": (blocks_in_turn, ""),
+    "gathered in graphs": (gathered_in_graphs, "reduce_scatter_tensor"),
 }
 
 #: Those that need four ranks.

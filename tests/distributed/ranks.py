@@ -354,15 +354,18 @@ CASES: dict[str, tuple[Callable[..., Any], str, tuple[str, ...]]] = {
 #: The ways to spread a model, by the number of ranks. What is tried on CPUs alone.
 SPREAD = {
     count: {name: (*case, EMITTERS) for name, case in cases.items()}
-    for count, cases in ((2, parallelisms.TWO), (4, parallelisms.FOUR))
+    for count, cases in (
+        (2, {**parallelisms.TWO, **parallelisms.MORE}),
+        (4, parallelisms.FOUR),
+    )
 }
 #: Those over two ranks, each with one emitter in turn.
 IN_TURN = {
     f"{name} in {emitter}": (*case, (emitter,))
     for (name, case), emitter in zip(parallelisms.TWO.items(), itertools.cycle(EMITTERS))
 }
-#: Those in lower precision.
-LOOSE = ("sequence parallel", "fsdp in lower precision")
+#: Those in lower precision, or with gradients near zero.
+LOOSE = ("sequence parallel", "fsdp in lower precision", "gathered in graphs")
 
 ALL = {**CASES, **SPREAD[2], **SPREAD[4], **IN_TURN}
 

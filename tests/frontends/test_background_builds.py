@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import shutil
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -191,6 +193,10 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
 def test_a_second_process_starts_with_the_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A cache of its own, which has what all libraries share if another test has compiled that.
+    shared = os.environ["WRAPPER_IR_CACHE_DIR"]
+    skipped = shutil.ignore_patterns("tmp", "lock", "unfinished*")
+    shutil.copytree(shared, tmp_path / "ours", copy_function=os.link, ignore=skipped)
     monkeypatch.setenv("WRAPPER_IR_CACHE_DIR", str(tmp_path / "ours"))
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torchs"))
     # Ends while compilers run: they go with it, and leave nothing that a later process finds.

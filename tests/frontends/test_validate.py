@@ -211,8 +211,10 @@ def test_a_run_names_the_kernel_that_is_wrong_and_no_other() -> None:
 
 
 def test_a_run_finds_harmful_changes_that_the_lines_do_not_show() -> None:
-    """Which parameter of a fused kernel gets which value, its nodes do not say; a run does."""
+    """Which parameter of a fused kernel gets which value may not be recorded; a run tells."""
     program, graph = recorded(pieces)
+    origins = (dataclasses.replace(each, reads=()) for each in program.origins)
+    program = program.replace(origins=tuple(origins))
     expected, found = outcome(program), 0
     for change in CHANGES.values():
         for name, changed in change(program):
@@ -222,6 +224,38 @@ def test_a_run_finds_harmful_changes_that_the_lines_do_not_show() -> None:
             assert is_found == is_harmful(changed, expected), name
             found += is_found
     assert found
+
+
+def compared(x: Tensor, w: Tensor) -> Any:
+    return torch.mm(x, w).relu() < torch.mm(w, x).sigmoid()
+
+
+def test_lines_show_which_value_a_kernel_reads_through_which_argument() -> None:
+    program, graph = recorded(compared)
+    expected, messages = outcome(program), set()
+    for name, changed in older_arguments(program):
+        if not diagnose(changed) and is_harmful(changed, expected):
+            faults = wir.validate(changed, graph).faults
+            assert faults, name
+            messages |= {each.message for each in faults}
+    assert "%buf1 is read here, but it holds mm_1, and mm is taken here" in messages
+
+
+def joined(x: Tensor, w: Tensor) -> Any:
+    """Two calls of a library each write a part of one buffer, which a third reads."""
+    return torch.mm(torch.cat([torch.mm(x, w), torch.mm(w, x)], 1), torch.cat([x, w]))
+
+
+def test_lines_show_that_a_part_of_a_buffer_is_missing() -> None:
+    program, graph = recorded(joined)
+    changes = [each for _, each in (*dropped_calls(program), *swapped_calls(program))]
+    expected, partial = outcome(program), 0
+    for changed in changes:
+        if not diagnose(changed) and is_harmful(changed, expected):
+            faults = wir.validate(changed, graph).faults
+            assert faults
+            partial += any("values in a part alone" in each.message for each in faults)
+    assert partial >= 2
 
 
 def scaled(x: Tensor, w: Tensor) -> Any:
@@ -272,6 +306,17 @@ def test_the_option_compares_every_program() -> None:
     for function in FUNCTIONS:
         torch._dynamo.reset()
         torch.compile(function, backend="wrapper_ir", options=options)(*arguments())
+
+
+def test_a_result_that_a_guard_keeps_empty_needs_no_kernel() -> None:
+    def ones(x: Tensor, n: int, m: int) -> Tensor:
+        return x.new_ones((n, m))
+
+    torch._dynamo.reset()
+    options = {"validate": "error"}
+    compiled = torch.compile(ones, backend="wrapper_ir", dynamic=True, options=options)
+    for n, m in ((2, 0), (3, 0), (2, 3), (5, 2)):
+        assert torch.equal(compiled(torch.ones(5), n, m), torch.ones(n, m))
 
 
 def test_a_program_that_is_not_its_graph_is_an_error_or_a_warning(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import threading
 import weakref
@@ -143,7 +144,30 @@ def test_all_sources_may_move() -> None:
         assert is_transposed(views[1], b)
 
 
-def test_parameters_never_count_as_moving() -> None:
+def test_memory_that_went_to_another_weight_is_seen() -> None:
+    """FSDP2 frees what a weight was gathered into, where the next one may be gathered."""
+    first, kept = weight(), KeptViews(TRANSPOSED)
+    (view,) = kept.of(first)
+    storage, size = first.untyped_storage(), 48
+    there = (ctypes.c_char * size).from_address(first.data_ptr())
+    second = nn.Parameter(torch.frombuffer(there, dtype=torch.float32).view(4, 3))
+    storage.resize_(0)
+    assert kept.of(second)[0].data_ptr() == second.data_ptr()
+    storage.resize_(2 * size)  # which puts it elsewhere
+    assert view.data_ptr() == first.data_ptr() != second.data_ptr()
+    assert is_transposed(kept.of(first)[0], first)
+    assert kept.of(second)[0].data_ptr() == second.data_ptr()
+
+
+def test_parameters_that_take_turns_move() -> None:
+    kept, weights = KeptViews(TRANSPOSED), [weight() for _ in range(3)]
+    for n in range(3 * _PATIENCE):
+        source = weights[n % 3]
+        assert is_transposed(kept.of(source)[0], source)
+    assert kept._kept.moving == (0,)
+
+
+def test_replaced_parameters_do_not_count_as_moving() -> None:
     kept = KeptViews(TRANSPOSED)
     for _ in range(_PATIENCE + 5):
         w = weight()

@@ -67,6 +67,25 @@ def test_only_results_that_share_memory_in_the_graph_may_share_it() -> None:
     assert found(body, "%r, %a", Contract(**_APART, results=(None, None))) == []
 
 
+def test_results_may_be_parts_of_one_storage_that_do_not_touch() -> None:
+    parts = """
+      %r = aten::relu(%a) : f32[4] @cpu
+      %v = reinterpret %r : f32[2] @cpu
+      %w1 = reinterpret %r : f32[2]+2 @cpu
+      %w2 = reinterpret %r : f32[2]+1 @cpu
+      %w3 = reinterpret %r : f32[2]{2} @cpu
+    """
+    apart = Contract(**_APART, results=(8, 9, 10))
+    assert found(parts, "%v, %w1, none", apart) == []
+    assert found(parts, "%w1, %v, none", apart) == []
+    assert found(parts, "%v, %w1, %w2", apart) == [("WIR1124", "results[2]")]
+    assert found(parts, "none, %w3, %w1", apart) == [("WIR1124", "results[2]")]
+    assert found(parts, "%v, %r, %w1", apart) == [
+        ("WIR1124", "results[1]"),
+        ("WIR1124", "results[2]"),
+    ]
+
+
 def test_what_may_share_memory_gets_the_benefit_of_the_doubt() -> None:
     body = "  %v = aten::reshape(%a, [4]) : f32[4] @cpu may_alias(%a)"
     assert found(body, "%v", Contract(**_APART, results=(8,))) == []

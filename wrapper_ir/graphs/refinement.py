@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, SupportsInt, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, SupportsInt, TypeAlias
 
 import torch
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._pytree import tree_leaves
 
 import wrapper_ir.lines as ir
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from wrapper_ir.verify.rules import Rule
+
+
+#: What a line takes instead of what it reads.
+_NONE: Final = "none of the line's nodes takes it"
 
 
 def compare_lines(program: ir.Program, graph: torch.fx.GraphModule) -> Validation:
@@ -51,6 +56,8 @@ class _State:
             may hold a part of one, such as the sums of a softmax.
         is_filled: Whether a line has written to it, or the caller.
         writer: The last line that has written to it.
+        parts: The parts that lines have written, by where they lie, with their bytes; None if the
+            rest may hold values, too.
     """
 
     root: Node | None = None
@@ -58,6 +65,12 @@ class _State:
     made_for: frozenset[Node] = frozenset()
     is_filled: bool = False
     writer: ir.AnyLine | None = None
+    parts: dict[ir.Layout, int] | None = None
+
+    def lacks_part_of(self, layout: ir.Layout) -> bool:
+        """Return whether lines have written a part of it, and less than a dense view covers."""
+        written = sum(self.parts.values()) if self.parts else 0
+        return written > 0 and layout.is_dense and _bytes(layout) > written
 
 
 @dataclass
@@ -147,8 +160,9 @@ class _Walk:
             new = self.lives.storages(set(found.writes) - set(found.reads))
             for name in dict.fromkeys((*found.reads, *found.writes)):
                 is_old = name in found.reads and new.isdisjoint(self.lives.storages((name,)))
-                self._check_read(line, name, nodes, is_read=is_old)
-            self._check_positions(line)
+                is_only_read = is_old and name not in found.writes
+                self._check_read(line, name, nodes, is_read=is_old, is_only_read=is_only_read)
+            self._check_positions(line, origin)
             own = nodes - (self.called - {self.calling[self.index]})
             self._write(found, line, own, origin.values if origin else ())
             self.computed |= nodes
@@ -169,7 +183,7 @@ class _Walk:
             if state is not None:
                 state.version = None
                 state.root = state.root if name in found.writes else None
-                state.is_filled = True
+                state.is_filled, state.parts = True, None
 
     def _nodes(self, names: Collection[str]) -> set[Node]:
         found = {self.versions.nodes[name] for name in names if name in self.versions.nodes}
@@ -186,11 +200,15 @@ class _Walk:
             self._put(name, state)
         if ir.traits.allocates_one(line):
             is_filled = line.zeroed or 0 in self.program.buffers[line.out].size
-            self._put(line.out, _State(made_for=frozenset(nodes), is_filled=is_filled))
+            is_filled = is_filled or (bool(nodes) and all(map(_is_empty, nodes)))
+            parts: dict[ir.Layout, int] | None = None if is_filled else {}
+            self._put(line.out, _State(made_for=frozenset(nodes), is_filled=is_filled, parts=parts))
         elif ir.regions_of(line):
             self._forget(found)
 
-    def _check_read(self, line: ir.AnyLine, name: str, nodes: set[Node], *, is_read: bool) -> None:
+    def _check_read(
+        self, line: ir.AnyLine, name: str, nodes: set[Node], *, is_read: bool, is_only_read: bool
+    ) -> None:
         """Check that a buffer holds what one of the nodes takes."""
         state, known = self._state(name), self.versions
         if state is not None and state.root is not None and state.root.op == "get_attr":
@@ -200,13 +218,19 @@ class _Walk:
         elif state.root is None:
             taken = self.taken | nodes
             is_known = taken.isdisjoint(known.unknown) and not any(map(is_uninitialized, taken))
+            is_partial = is_only_read and state.lacks_part_of(self.program.layout(name))
             if is_read and not state.is_filled and is_known:
-                self._report(line, rules.WRONG_ARGUMENT, name=name, node="nothing")
+                self._report(line, rules.WRONG_ARGUMENT, name=name, node="nothing", taken=_NONE)
+            elif is_partial and is_known:
+                fields = {"node": "values in a part alone", "taken": "more is taken here"}
+                self._report(line, rules.WRONG_ARGUMENT, name=name, **fields)
             elif is_read and taken.isdisjoint(state.made_for):
                 self._not_shown(line, f"the value of %{name} is not known")
         elif is_read and state.root not in self.taken:
             if self.taken.isdisjoint(known.unknown):
-                self._report(line, rules.WRONG_ARGUMENT, name=name, node=state.root.name)
+                self._report(
+                    line, rules.WRONG_ARGUMENT, name=name, node=state.root.name, taken=_NONE
+                )
             else:
                 self._not_shown(line, f"%{name} may be what a higher-order op returned")
         elif writers := self._writers(state):
@@ -222,19 +246,25 @@ class _Walk:
         calling = [node for node in self._nodes(names) if op_name(node) == name]
         return calling[0] if len(calling) == 1 else None
 
-    def _check_positions(self, line: ir.AnyLine) -> None:
-        """Check that an op gets what its node takes, each at its position."""
-        calling = self.calling[self.index]
-        if calling is None or not ir.traits.calls_op(line):
+    def _check_positions(self, line: ir.AnyLine, origin: ir.Origin | None) -> None:
+        """Check that a call gets what its node takes, or what is recorded, each at its position."""
+        if not isinstance(line, ir.KernelCall | ir.ExternKernel):
             return
-        for arg, taken in zip(line.args, calling.args, strict=False):
+        calling = self.calling[self.index]
+        taken: Sequence[Any] = () if calling is None else calling.args
+        if not taken and origin is not None:
+            taken = [self.versions.nodes.get(name) for name in origin.reads]
+        for arg, node in zip(line.args, taken, strict=False):
             state = self._state(arg.buffer) if isinstance(arg, ir.BufferArg) else None
-            wanted = self.versions.root(taken)
+            wanted = self.versions.root(node)
             if state is None or state.root is None or wanted is None:
                 continue
             is_known = not {wanted, state.root} & self.versions.unknown
-            if is_known and state.root is not wanted and isinstance(arg, ir.BufferArg):
-                fields = {"name": arg.buffer, "node": state.root.name}
+            is_told = state.root not in self.taken  # what no node takes has been reported
+            if is_known and not is_told and state.root is not wanted:
+                assert isinstance(arg, ir.BufferArg)
+                taken_here = f"{wanted.name} is taken here"
+                fields = {"name": arg.buffer, "node": state.root.name, "taken": taken_here}
                 self._report(line, rules.WRONG_ARGUMENT, **fields)
 
     def _check_version(
@@ -309,9 +339,13 @@ class _Walk:
             is_whole = self._is_whole(name)
             if not state.is_filled and _changes(value) and root not in {value, *nodes}:
                 # The node changes what another one made.
-                self._report(line, rules.WRONG_ARGUMENT, name=name, node="nothing")
+                self._report(line, rules.WRONG_ARGUMENT, name=name, node="nothing", taken=_NONE)
             state.made_for |= nodes
             state.is_filled, state.writer = True, line
+            if state.parts is not None:
+                layout = self.program.layout(name)
+                size = 0 if is_whole else _bytes(layout)
+                state.parts = {**state.parts, layout: size} if size else None
             if done:
                 if state.version is not None and min(done) > state.version + 1:
                     node = writers[state.version].name
@@ -365,6 +399,10 @@ class _Walk:
         if state is not None and not (state.is_filled or is_uninitialized(root)):
             fields = {"position": position, "node": node.name, "other": "nothing"}
             self._at_end(name, rules.WRONG_RESULT, part, **fields)
+        elif state is not None and state.lacks_part_of(self.program.layout(name)):
+            other = "values in a part alone"
+            fields = {"position": position, "node": node.name, "other": other}
+            self._at_end(name, rules.WRONG_RESULT, part, **fields)
         elif state is None or state.root is None or root in self.versions.unknown:
             makers = {node, root, *self.versions.writers.get(root, ())}
             if state is None or makers.isdisjoint(state.made_for):
@@ -416,6 +454,17 @@ class _Walk:
         if line is None:
             return ir.Path(), None
         return ir.Path().then("body", self.index), self.program.origin_of(line)
+
+
+def _is_empty(node: Node) -> bool:
+    """Return whether a node's value has no elements, as guards on products of sizes may say."""
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and statically_known_true(value.numel() == 0)
+
+
+def _bytes(layout: ir.Layout) -> int:
+    """Return the bytes of a view's elements; 0 if that is not a number."""
+    return layout.numel * layout.dtype.itemsize if layout.is_static else 0
 
 
 def _changes(value: Node | None) -> bool:

@@ -68,13 +68,14 @@ class Origin:
     """The fx nodes, the ATen ops and the user's source lines that a wrapper line implements."""
 
     syntax: ClassVar[str] = (
-        "[ nodes {nodes}][ calls {calls}][ ops {ops}][ module {module}][ values {values}]"
-        "[ handle {handle}]{frames:frames}"
+        "[ nodes {nodes}][ calls {calls}][ ops {ops}][ module {module}][ reads {reads}]"
+        "[ values {values}][ handle {handle}]{frames:frames}"
     )
     nouns: ClassVar[Mapping[str, str]] = {
         "nodes": "the name of a node",
         "ops": "the name of an op",
         "module": "a module's path",
+        "reads": "the name of a node",
         "values": "the name of a node",
         "handle": "a call's handle",
         "calls": "a node's call",
@@ -98,6 +99,11 @@ class Origin:
     """For each of ``nodes``, its op and what it takes, such as ``aten.mm.default(view, permute)``.
 
     Empty strings stand for nodes that call nothing; the tuple is empty if nothing is known."""
+    reads: tuple[str, ...] = ()
+    """For a call of a kernel: the fx node whose value it reads through each argument.
+
+    Empty strings stand for what is unknown, for arguments that it only writes to, and for numbers.
+    The tuple is empty if the call reads one buffer, or nothing is known."""
 
     @property
     def frame(self) -> Frame | None:

@@ -2,10 +2,10 @@
 
 A program that passes transposed weights to a library makes the same views in every call, and a view
 costs about as much as a small kernel. :class:`KeptViews` makes them once. It reuses a view only
-while the source's data is at the same address, so the next call sees any replacement of a weight
+while both are where they were when it was made, so the next call sees any replacement of a weight
 (``load_state_dict``, with or without ``assign``, ``weight.data = ...``, a new parameter). The
-address is sufficient while the source is alive: the view holds the memory, so another tensor at
-that address is a view of the same memory. Other metadata of sources is left to the input checks.
+source's address alone is not sufficient: FSDP2 frees the memory of a weight under its views, and
+that of the next one may be put there. Other metadata of sources is left to the input checks.
 
 Views do not keep anything alive: a view is dropped when its source dies. (A weight whose ``data``
 was replaced is released by the next call.)
@@ -68,6 +68,8 @@ class _Kept(NamedTuple):
     """Selects the sources at ``positions``."""
     pointers: list[int]
     views: tuple[Tensor, ...]
+    starts: list[int]
+    """The address of each view, which moves with its memory."""
     owners: tuple[weakref.ref[Tensor], ...]
     """An address is valid while its tensor is alive; entries of dead tensors are dropped."""
 
@@ -88,8 +90,9 @@ class KeptViews:
         *views: Size, stride and offset of each source's view, in elements. The offset is relative
             to the source's own.
 
-    It is thread-safe. If a source is another tensor call after call, its view is no longer kept,
-    unless it is a parameter.
+    It is thread-safe. If a source is another tensor call after call, its view is no longer kept.
+    A parameter that takes the place of one that is gone is no other; one of several that take
+    turns, such as those of blocks that share a program, is.
     """
 
     def __init__(self, *views: tuple[Sequence[int], Sequence[int], int]) -> None:
@@ -106,14 +109,21 @@ class KeptViews:
         kept = self._kept
         if kept.moving:
             return self._of_some(kept, sources)
-        if [*map(_data_ptr, sources)] == kept.pointers:
+        if self._fits(kept, sources):
             return kept.views
         return self._renew(kept, sources)
+
+    @staticmethod
+    def _fits(kept: _Kept, steady: tuple[Tensor, ...]) -> bool:
+        """Return whether sources and their views are where they were."""
+        return [*map(_data_ptr, steady)] == kept.pointers and (
+            [*map(_data_ptr, kept.views)] == kept.starts
+        )
 
     def _of_some(self, kept: _Kept, sources: tuple[Tensor, ...]) -> Sequence[Tensor]:
         """Return the view of each source if some sources move."""
         steady = kept.pick(sources)
-        if [*map(_data_ptr, steady)] != kept.pointers:
+        if not self._fits(kept, steady):
             return self._renew(kept, sources)
         views = list(kept.views)
         for position in kept.moving:  # in ascending order, so each lands in its place
@@ -122,15 +132,19 @@ class KeptViews:
 
     def _renew(self, kept: _Kept, sources: tuple[Tensor, ...]) -> Sequence[Tensor]:
         """Make what changed, keep the rest, and learn which sources move."""
-        known = dict(zip(kept.positions, kept.pointers, strict=False))
+        places = zip(kept.positions, kept.pointers, kept.starts, strict=False)
+        known = {position: place for position, *place in places}
         old = dict(zip(kept.positions, kept.views, strict=False))
+        owners = dict(zip(kept.positions, kept.owners, strict=False))
         views = []
         for position, source in enumerate(sources):
-            if known.get(position) != source.data_ptr():
-                old[position] = self._make(position, source)
-                self._changes[position] += 1
-            views.append(old[position])
-        moves = [self._moves(position, source) for position, source in enumerate(sources)]
+            view = old.get(position)
+            place = None if view is None else [source.data_ptr(), view.data_ptr()]
+            if view is None or known[position] != place:
+                view = self._make(position, source)
+                self._changes[position] += _is_other(source, owners.get(position))
+            views.append(view)
+        moves = [changes > _PATIENCE for changes in self._changes]
         steady = tuple(position for position, move in enumerate(moves) if not move)
         renewed = _Kept(
             steady,
@@ -138,15 +152,12 @@ class KeptViews:
             _picker(steady, len(sources)),
             [sources[n].data_ptr() for n in steady],
             tuple(views[n] for n in steady),
+            [views[n].data_ptr() for n in steady],
             tuple(weakref.ref(sources[n], self._on_death) for n in steady),
         )
         with self._replacing:
             self._kept = renewed  # its owners are alive: the caller holds them
         return views
-
-    def _moves(self, position: int, source: Tensor) -> bool:
-        changes = self._changes[position]
-        return changes > _PATIENCE and not isinstance(source, torch.nn.Parameter)
 
     def _make(self, position: int, source: Tensor) -> Tensor:
         size, stride, offset = self._views[position]
@@ -176,7 +187,15 @@ class KeptViews:
 
 def _nothing(count: int) -> _Kept:
     """Return the initial state, which matches no sources."""
-    return _Kept(tuple(range(count)), (), tuple, [_NOWHERE] * count, (), ())
+    return _Kept(tuple(range(count)), (), tuple, [_NOWHERE] * count, (), [], ())
+
+
+def _is_other(source: Tensor, owner: weakref.ref[Tensor] | None) -> bool:
+    """Return whether a source is another one than the last, rather than a weight's replacement."""
+    if not isinstance(source, torch.nn.Parameter):
+        return True
+    last = None if owner is None else owner()
+    return last is not None and last is not source
 
 
 def _picker(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.liveness import storages_of
+from wrapper_ir.analysis.proof import Facts, end_of, sizes_of
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.diagnostics import Diagnostic
 
@@ -118,23 +119,42 @@ def _sharing(
     memory: Mapping[str, Memory],
     results: tuple[Memory, ...],
 ) -> Iterator[Diagnostic]:
-    """Yield the results that share memory with something that they should not share it with."""
-    first: dict[str, tuple[int, Memory]] = {}
+    """Yield the results that share memory with something that they should not share it with.
+
+    Results may be parts of one storage, none of which another touches: Inductor makes gradients of
+    what several collectives in one have given.
+    """
+    facts, before = Facts(program), dict[str, list[tuple[int, Memory, ir.Layout]]]()
     for position, (value, mine) in enumerate(zip(program.results, results, strict=True)):
         if not isinstance(value, ir.BufferValue) or mine is _UNKNOWN:
             continue
-        owner = owners.of(value.buffer)
+        owner, layout = owners.of(value.buffer), program.layout(value.buffer)
+        other = ""
         if owner in memory:
-            theirs, other = memory[owner], f"%{owner}"
-        else:
-            at, theirs = first.setdefault(owner, (position, mine))
-            other = f"result {at}"
-        if owner and theirs is not _UNKNOWN and theirs != mine:
+            if memory[owner] not in (_UNKNOWN, mine):
+                other = f"%{owner}"
+        elif owner:
+            earlier = before.setdefault(owner, [])
+            for at, theirs, place in earlier:
+                if theirs != mine and not _apart(place, layout, facts):
+                    other = f"result {at}"
+                    break
+            earlier.append((position, mine, layout))
+        if other:
             (life,) = owners.lives.of(value.buffer)
             line = None if life.last_use < 0 else program.body[life.last_use]
             where: Any = {"origin": None if line is None else program.origin_of(line)}
             where["part"] = f"results[{position}]"
             yield _diagnostic(rules.RESULT_IS_ALIAS, **where, position=position, other=other)
+
+
+def _apart(one: ir.Layout, other: ir.Layout, facts: Facts) -> bool:
+    """Return whether one view of a storage provably ends before the other begins."""
+    sizes = sizes_of(one) | sizes_of(other)
+    return any(
+        facts.at_least(ir.dim(b.offset * b.dtype.itemsize), end_of(a), sizes)
+        for a, b in ((one, other), (other, one))
+    )
 
 
 def _diagnostic(

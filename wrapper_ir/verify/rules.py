@@ -707,7 +707,8 @@ WRITES_UNASKED = _rule(
 RESULT_IS_ALIAS = _rule(
     "WIR1124 result-is-alias",
     "a result shares memory with an input, a constant or another result only if it does in the "
-    "graph that the program was made from (checked where the graph is known)",
+    "graph that the program was made from, but for parts of one storage that do not touch (checked "
+    "where the graph is known)",
     "result {position} shares memory with {other}, but in the graph it has memory of its own",
     "return a copy; under torch.compile clone the result, or go on with on_breach='warn'",
 )
@@ -741,8 +742,9 @@ WRONG_RESULT = _rule(
 )
 WRONG_ARGUMENT = _rule(
     "WIR1129 wrong-argument",
-    "a line reads only values that the nodes take that it computes (checked by `validate`)",
-    "%{name} is read here, but it holds {node}, which none of the line's nodes take",
+    "a line reads the values that the nodes take that it computes, each whole and through the "
+    "argument that is recorded for it (checked by `validate`)",
+    "%{name} is read here, but it holds {node}, and {taken}",
     "pass the buffer that holds the value",
 )
 READ_MISSING = _rule(

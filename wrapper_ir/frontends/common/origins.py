@@ -35,12 +35,15 @@ _FRAME: Final = re.compile(
 
 
 def origin_of(
-    nodes: Sequence[torch.fx.Node], values: tuple[str, ...] = (), handle: str = ""
+    nodes: Sequence[torch.fx.Node],
+    values: tuple[str, ...] = (),
+    handle: str = "",
+    reads: tuple[str, ...] = (),
 ) -> Origin:
     """Return the joint origin of fx nodes, in their order.
 
-    That of a call also has the nodes' values that its results hold, and its handle in Inductor's
-    provenance.
+    That of a call also has the nodes' values that its results hold and its arguments read, and its
+    handle in Inductor's provenance.
     """
     frames: dict[Frame, None] = {}
     for node in nodes:
@@ -56,6 +59,7 @@ def origin_of(
         values=values,
         handle=handle,
         calls=tuple(map(_call, nodes)),
+        reads=reads,
     )
 
 

@@ -31,6 +31,9 @@ class BufferNote:
     #: How many elements the kernel touches at least, from the first one on; 0 if that is unknown.
     reach: sympy.Expr = sympy.S.Zero
     is_per_block: bool = False  #: whether that is what each block of the grid touches
+    #: The buffer that it holds before the call, which has another name if the kernel writes in
+    #: place; empty if that is unknown.
+    before: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +210,12 @@ def buffers_of(
         seen.add(id(inplaced))
         access = Access.WRITE if inplaced.other_names[0] in produced else Access.READ_WRITE
         ends = (reach.get(name, sympy.S.Zero) for name in inplaced.other_names)
-        yield _note(inplaced.inner_name, inplaced.other_names[-1], access, sympy.Max(*ends))
+        before = inplaced.other_names[0] if access is Access.READ_WRITE else ""
+        end = sympy.Max(*ends)
+        yield _note(inplaced.inner_name, inplaced.other_names[-1], access, end, before)
     for outer, inner in args.input_buffers.items():
         if outer not in args.inplace_buffers:
-            yield _note(inner, outer, Access.READ, reach.get(outer, sympy.S.Zero))
+            yield _note(inner, outer, Access.READ, reach.get(outer, sympy.S.Zero), outer)
     mutated = frozenset(V.graph.scheduler.mutation_real_name.values())
     for outer, maybe in args.output_buffers.items():
         if outer in args.inplace_buffers or args._buffer_is_marked_removed(maybe):
@@ -220,8 +225,11 @@ def buffers_of(
         yield _note(str(maybe), outer, access, reach.get(outer, sympy.S.Zero))
 
 
-def _note(param: str, buffer: str, access: Access, reach: sympy.Expr) -> BufferNote:
-    return BufferNote(param, buffer, V.graph.get_dtype(buffer), access, reach)
+def _note(
+    param: str, buffer: str, access: Access, reach: sympy.Expr, before: str = ""
+) -> BufferNote:
+    dtype = V.graph.get_dtype(buffer)
+    return BufferNote(param, buffer, dtype, access, reach, before=before)
 
 
 def _sizes(args: compat.KernelArgs) -> Iterator[SizeNote]:

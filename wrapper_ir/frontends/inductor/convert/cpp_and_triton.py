@@ -66,7 +66,12 @@ def convert_triton_call(scope: Scope, line: Any, note: notes.TritonNote) -> None
         grid=grid,
         reach=_reach(scope, told, grid),
     )
-    scope.emit_call(call, note.nodes)
+    scope.emit_call(call, note.nodes, reads=_reads(note.buffers.get(p.name) for p in kernel.params))
+
+
+def _reads(buffers: Iterable[notes.BufferNote | notes.SizeNote | None]) -> list[str]:
+    """Return Inductor's name of the buffer that each argument holds before the call, or ""."""
+    return [each.before if isinstance(each, notes.BufferNote) else "" for each in buffers]
 
 
 def _reach(
@@ -352,7 +357,7 @@ def convert_kernel_call(scope: Scope, line: Any, note: notes.CallNote | None) ->
     args = tuple(_cpp_argument(scope, param) for param in note.params)
     reach = _reach(scope, (each for each in note.params if isinstance(each, notes.BufferNote)))
     call = lines.KernelCall(kernel=name, args=args, device=device, reach=reach)
-    scope.emit_call(call, note.nodes)
+    scope.emit_call(call, note.nodes, reads=_reads(note.params))
 
 
 def _cpp_argument(scope: Scope, param: notes.BufferNote | notes.SizeNote) -> lines.Arg:

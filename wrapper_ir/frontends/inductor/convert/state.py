@@ -18,6 +18,7 @@ from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.convert.streams import Queues
 from wrapper_ir.frontends.inductor.convert.values import (
     held_values,
+    read_values,
     symbol_info,
     tensor_layout,
     to_dtype,
@@ -320,26 +321,38 @@ class Scope:
             self._unzeroed.add(line.out)
 
     def emit_call(
-        self, line: KernelCall | ExternKernel, nodes: Sequence[Any], leaves: Sequence[Any] = ()
+        self,
+        line: KernelCall | ExternKernel,
+        nodes: Sequence[Any],
+        leaves: Sequence[Any] = (),
+        reads: Sequence[str] = (),
     ) -> None:
         """Append a call of some IR nodes, recording the fx nodes whose values it leaves in buffers.
 
-        ``leaves`` are the nodes of its results if they are separate ones.
+        ``leaves`` are the nodes of its results if they are separate ones, ``reads`` the buffers
+        that a kernel reads, as Inductor names them: one for each argument, or empty.
         """
         held = held_values((*nodes, *leaves), self._real_names, self.graph)
         held = {self.name(name): value for name, value in held.items()}
         values = tuple(held.get(name, "") for name in effects(line).written)
-        origin = self.origin(*nodes, values=values if any(values) else (), handle=self.handle)
+        read = read_values(reads, self._real_names, self.graph)
+        fx_nodes = self._fx_nodes(nodes)
+        known = fx_nodes or self.handle
+        found = origin_of(fx_nodes, values if any(values) else (), self.handle, read)
+        origin = self.draft.origin(found) if known else None
         self.handle = ""
         self.emit(dataclasses.replace(line, origin=origin))
         self.held.update(map(self.draft.owner, effects(line).held))
 
-    def origin(self, *nodes: Any, values: tuple[str, ...] = (), handle: str = "") -> int | None:
+    def origin(self, *nodes: Any) -> int | None:
         """Return the number of the joint origin of IR nodes, or None if nothing is known."""
-        fx_nodes = {each for node in nodes for each in getattr(node, "origins", None) or ()}
-        ordered = sorted(fx_nodes, key=self.shared.position)
-        known = fx_nodes or handle
-        return self.draft.origin(origin_of(ordered, values, handle)) if known else None
+        fx_nodes = self._fx_nodes(nodes)
+        return self.draft.origin(origin_of(fx_nodes)) if fx_nodes else None
+
+    def _fx_nodes(self, nodes: Sequence[Any]) -> list[torch.fx.Node]:
+        """Return the fx nodes that IR nodes are made from, in the graph's order."""
+        found = {each for node in nodes for each in getattr(node, "origins", None) or ()}
+        return sorted(found, key=self.shared.position)
 
     def _constant(self, name: str) -> str:
         tensor = self.graph.constants[name]

@@ -114,6 +114,25 @@ def held_values(nodes: Iterable[Any], real_names: Mapping[str, str], graph: Any)
     return names
 
 
+def read_values(names: Iterable[str], real_names: Mapping[str, str], graph: Any) -> tuple[str, ...]:
+    """Return the names of the fx nodes whose values buffers hold that are written only once.
+
+    They are empty strings for other buffers, for constants, and for values that no node has. The
+    tuple is empty if there is only one buffer, or nothing is known.
+    """
+    names = tuple(names)
+    changed = {*real_names.values(), *graph.mutated_buffers, *graph.mutated_inputs}
+    values = tuple("" if name in changed else _made_value(name, graph) for name in names)
+    return values if any(values) and len(set(filter(None, names))) > 1 else ()
+
+
+def _made_value(name: str, graph: Any) -> str:
+    if name in graph.graph_inputs:
+        return name
+    node = getattr(graph.name_to_buffer.get(name), "origin_node", None)
+    return "" if node is None or changes_in_place(node) else str(node.name)
+
+
 def _name(buffer: Any) -> str:
     try:
         return str(buffer.get_name())
