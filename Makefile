@@ -179,8 +179,9 @@ bench: setup ## every benchmark, each bound beside what was found (about half an
 	$(BIN)/python -m benchmarks.step_peaks
 	$(BIN)/python -m benchmarks.memory
 
-sanitize: setup ## the corpus as libraries under ASan and UBSan, a sample under valgrind, heaps under TSan (20 minutes)
+sanitize: setup ## the corpus as libraries and calls into the module under ASan and UBSan, a sample under valgrind, heaps under TSan (20 minutes)
 	$(BIN)/python -W ignore -m tests.sanitize.corpus
+	$(BIN)/python -W ignore -m tests.sanitize.module
 	$(BIN)/python -W ignore -m tests.sanitize.valgrind
 	$(BIN)/python -W ignore -m tests.sanitize.heap
 

@@ -12,11 +12,13 @@ one batch of calls, in an order that turns; figures are medians of rounds. The w
     ours, ours C++            torch.compile with us
     dynamo                    torch.compile with a backend that does nothing but hand over a result
     bare, bare C++            the emitted function alone, as Inductor would call it
-    floor, floor C++          torch.compile with a backend that does nothing but call that function
+    floor, floor C++          torch.compile with a backend that does nothing but call that function;
+                              in training: dynamo, bare and node, one after the other
     jit, bare jit             wir.jit in C++, and its program alone
+    node                      an autograd node in C++ that computes nothing, forward and backward
 
 ``over`` is what ours takes beyond Dynamo alone and the bare program, and ``wir.jit`` beyond its
-program, in microseconds. Part of it is
+program, in microseconds; in training, beyond both programs and that node, too. Part of it is
 no code: guards and program push each other's tensors out of the processor's caches when they take
 turns. The floor has that part, too.
 """
@@ -43,6 +45,7 @@ from torch.nn import functional
 
 import wrapper_ir as wir
 from benchmarks import whole_call_gpu
+from benchmarks.autograd_node import node_alone
 from benchmarks.common import OURS, STOCK, Call, apart, bare, machine, nothing, show, verdict
 from tests.models.watch import watch_inductor
 
@@ -197,6 +200,10 @@ CONTROL = "stock again"
 #: beyond its bare program, in microseconds.
 OVER = {"ours": 3.0, "ours C++": 2.0, "jit": 3.0}
 
+#: The most that ours may take, forward and backward each, beyond Dynamo, the bare programs and one
+#: node of autograd that is written in C++, in microseconds.
+OVER_NODE = 5.0
+
 
 def handing(graph: CompiledFxGraph) -> Callable[..., Any]:
     """Return a backend that hands arguments to a graph's emitted function."""
@@ -226,21 +233,39 @@ def calls_of(subject: Subject, control: bool) -> dict[str, Call]:
         with watch_inductor() as seen:
             made[way] = whole(compiled)
             made[way]()
-        if backend == OURS and not backward:
-            alone = bare(seen.graphs[0], made[way])
-            made[way.replace("ours", "bare")] = alone
+        if backend == OURS:
+            called = seen.graphs if backward else seen.graphs[:1]
+            programs = [bare(graph, made[way]) for graph in called]
+            made[way.replace("ours", "bare")] = in_turn(programs)
+        if backend == OURS and not subject.training:
             floor = torch.compile(apart(function), backend=handing(seen.graphs[0]))
-            if not subject.training:
-                made[way.replace("ours", "floor")] = whole(floor)
+            made[way.replace("ours", "floor")] = whole(floor)
     jitted = wir.jit(apart(function), target="cpp", fallback=False)
     made["jit"] = whole(jitted)
     made["jit"]()
     if jitted.programs:  # none where gradients are recorded
         made["bare jit"] = partial(wir.compile(jitted.programs[0], "cpp"), *args)
-    if not backward:
-        result = function(*args)
-        made["dynamo"] = whole(torch.compile(apart(function), backend=nothing(result)))
+    result = function(*args).detach() if backward else function(*args)
+    dynamo = torch.compile(apart(function), backend=nothing(result))
+    made["dynamo"] = partial(dynamo, *args)
+    if backward:
+        made["node"] = node_alone(function, args)
+        for way in ("", " C++"):
+            parts = (made["dynamo"], made["bare" + way], made["node"])
+            made["floor" + way] = in_turn([*parts])
     return made
+
+
+def in_turn(calls: list[Call]) -> Call:
+    """Return the call that makes all of them."""
+    if len(calls) == 1:
+        return calls[0]
+
+    def call() -> None:
+        for each in calls:
+            each()
+
+    return call
 
 
 def batches(calls: dict[str, Call], rounds: int, seconds: float) -> dict[str, list[float]]:
@@ -279,11 +304,12 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
         calls = calls_of(subject, options.control)
         found = batches(calls, options.rounds, options.batch_ms / 1e3)
     median = {way: statistics.median(times) * 1e6 for way, times in found.items()}
-    nothing_ = [0.0] * options.rounds
+    none = [0.0] * options.rounds
+    node = found.get("node", none)
     over = {
         way: statistics.median(
-            a - b - c
-            for a, b, c in zip(found[way], found.get(less, nothing_), found[bare_], strict=True)
+            a - sum(parts)
+            for a, *parts in zip(found[way], found.get(less, none), found[bare_], node, strict=True)
         )
         * 1e6
         for way, less, bare_ in (
@@ -291,7 +317,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
             ("ours C++", "dynamo", "bare C++"),
             ("jit", "", "bare jit"),
         )
-        if bare_ in found and (way == "jit" or "dynamo" in found)
+        if bare_ in found
     }
     pairs = zip(found["ours C++"], found["stock"], strict=True)
     ratio = statistics.median(ours / stock for ours, stock in pairs)
@@ -304,6 +330,8 @@ def rows(found: dict[str, Any]) -> Iterator[str]:
     for way in COLUMNS:
         yield f"{found['us'][way]:.1f}" if way in found["us"] else "-"
     for way, bound in OVER.items():
+        if "node" in found["us"]:
+            bound = 2 * OVER_NODE
         over = found["over_us"].get(way)
         yield "-" if over is None else f"{over:.1f}"
         yield verdict(over or 0, None if over is None else bound)
@@ -312,7 +340,7 @@ def rows(found: dict[str, Any]) -> Iterator[str]:
 
 
 COLUMNS = ("eager", *WAYS, CONTROL, "dynamo", "bare", "bare C++", "floor", "floor C++")
-COLUMNS += ("jit", "bare jit")
+COLUMNS += ("jit", "bare jit", "node")
 
 
 def main() -> None:

@@ -88,27 +88,38 @@ def test_a_trace() -> None:
     assert profiled[0]["ts"] == 0
 
 
+def overlapping() -> tuple[Tensor, Tensor]:
+    """Return arguments that AOTAutograd passes as one where the first is written to."""
+    base = torch.randn(8)
+    return base[:5], base[3:]
+
+
 def test_a_trace_of_graphs_that_go_through_torch() -> None:
-    w = torch.randn(4, requires_grad=True)
-
-    def broken(x: Tensor) -> tuple[Tensor, Tensor]:
-        y = x + 1
+    def broken(x: Tensor, y: Tensor) -> Tensor:
+        x.add_(1)
+        z = y * 2
         torch._dynamo.graph_break()
-        return y * w, y.t()
+        return z * 2
 
-    measured = spans_of(explain(broken, torch.randn(3, 4)))[1]
+    measured = spans_of(explain(broken, *overlapping()))[1]
     kinds = [each["cat"] for each in measured if each["cat"] not in ("guard", "guards")]
-    assert kinds == ["call", "dynamo", "wrappers", "program", "dynamo", "program"]
+    assert kinds == ["call", "dynamo", "program", "dynamo", "wrappers", "program"]
 
 
 def test_a_graph_that_goes_through_torch_says_why() -> None:
+    report = explain(lambda x, y: (x.add_(1), y * 2)[1], *overlapping())
+    (graph,) = report.graphs
+    assert "torch wraps it once more" in graph.hindrances
+    assert graph.around_us is None
+    assert graph.hindrances[0] in str(report)
+
+
+def test_views_with_gradients() -> None:
     w = torch.randn(4, requires_grad=True)
     report = explain(lambda x: (x.t(), x * w), torch.randn(3, 4))
     (graph,) = report.graphs
-    assert "results are views of arguments or of one another" in graph.hindrances
-    assert graph.around_us is None
-    assert "take it outside" in " ".join(report.advice())
-    assert graph.hindrances[0] in str(report)
+    assert bool(graph.hindrances) == (TORCH < (2, 15))
+    assert ("take it outside" in " ".join(report.advice())) == (TORCH < (2, 15))
 
 
 def test_gradients() -> None:

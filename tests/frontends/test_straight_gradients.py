@@ -6,7 +6,9 @@ Everything is compared with stock: values bit by bit, what a node shows, errors 
 from __future__ import annotations
 
 import contextvars
+import ctypes
 import gc
+import sys
 import threading
 import warnings
 import weakref
@@ -22,6 +24,8 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.frontends.support import ours
 from tests.release import TORCH
+from wrapper_ir.aot import load
+from wrapper_ir.frontends.inductor import straight, straight_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +38,16 @@ pytestmark = [
         TORCH < (2, 15), reason="older releases call backward passes in another way"
     ),
 ]
+
+
+@pytest.fixture(params=["C++", "Python"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Record calls from C++, and from Python, as where the module is not compiled yet."""
+    if request.param == "Python":
+        monkeypatch.setattr(straight_gradients, "module_if_made", lambda: None)
+    else:
+        load.extension_module()
+    return str(request.param)
 
 
 def network() -> nn.Module:
@@ -60,6 +74,7 @@ def gradients(model: nn.Module) -> list[Any]:
     return [each.grad for each in model.parameters()]
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("emitter", EMITTERS)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_training_is_straight(emitter: str, dynamic: bool, through_torch: list[Any]) -> None:
@@ -113,6 +128,26 @@ def overwritten(compiled: Any, x: Tensor, w: Tensor) -> Any:
     y = compiled(x, w)
     x.add_(1)
     y.sum().backward()
+
+
+def gradients_of_other_layouts(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    base = torch.arange(64.0).reshape(8, 8)
+    wide = torch.arange(2.0**16).reshape(2**14, 4)
+    seen = []
+    for gradient in (base[::2, ::2], base[4:, :4].t(), base[0, :4].expand(4, 4), wide[:4]):
+        compiled(x, w).backward(gradient)
+        seen.append(w.grad.tolist())
+    return seen
+
+
+def gradients_of_odd_kinds(compiled: Any, x: Tensor, w: Tensor) -> Any:
+    negated = torch.complex(torch.ones(4, 4), torch.arange(16.0).view(4, 4)).conj().imag
+    recorded = torch.arange(16.0).view(4, 4).requires_grad_()
+    seen = []
+    for gradient in (negated, recorded, recorded.t(), nn.Parameter(torch.ones(4, 4))):
+        compiled(x, w).backward(gradient)
+        seen += [w.grad.tolist(), w.grad.requires_grad]
+    return seen
 
 
 def strided_gradient(compiled: Any, x: Tensor, w: Tensor) -> Any:
@@ -239,6 +274,8 @@ SCENES = (
     double_backward,
     graph_of_a_gradient,
     overwritten,
+    gradients_of_other_layouts,
+    gradients_of_odd_kinds,
     strided_gradient,
     expanded_gradient,
     what_a_node_shows,
@@ -258,6 +295,7 @@ SCENES = (
 )
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("scene", SCENES)
 def test_what_a_caller_sees_is_what_stock_shows(scene: Callable[..., Any]) -> None:
     """Twice each, after two calls of the usual kind and between them."""
@@ -313,12 +351,41 @@ def view_returned(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
     return (w.t(), (x * w).t())
 
 
+def views_of_views(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    y = x * w
+    return (y.t(), y[1:].t(), w.t()[1:], x.view(-1), y)
+
+
+def halves(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    return (x * w).chunk(2) + w.unbind()
+
+
+def changed_with_gradients(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    y = x + w  # recorded outside of what changes it, in one of two graphs
+    torch._dynamo.graph_break()
+    return _changing(y, w)
+
+
+def _changing(y: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    y.mul_(w)
+    return (y.sin(), y[:1])
+
+
+def changed_and_viewed(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    x.t_()
+    x.add_(w.detach())
+    return (x, x * w, x[:1])
+
+
 def gradients_turned_off(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
     with torch.no_grad():
         y = x * w
     return y, y * w
 
 
+# Dynamo looks whether what is recorded has a gradient, where a graph breaks.
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(
     "function",
     [
@@ -330,6 +397,10 @@ def gradients_turned_off(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
         written_to,
         parameter_returned,
         view_returned,
+        views_of_views,
+        halves,
+        changed_with_gradients,
+        changed_and_viewed,
         gradients_turned_off,
     ],
 )
@@ -347,14 +418,19 @@ def test_graphs_of_all_kinds(function: Callable[..., Any], mode: str) -> None:
             tensors = [each for each in found if isinstance(each, Tensor)]
             seen.append([each.tolist() if isinstance(each, Tensor) else each for each in found])
             seen.append([(each.requires_grad, each.is_leaf, each._version) for each in tensors])
+            seen.append([(each._is_view(), type(each.grad_fn).__name__) for each in tensors])
             seen.append((x.tolist(), x._version))
-            next(each for each in tensors if each.requires_grad).sum().backward()
+            sum(each.sum() for each in tensors if each.requires_grad).backward()
             seen.append(w.grad.tolist())
         return seen
 
     wanted = play(torch.compile(function))
     torch._dynamo.reset()
+    before = {*straight.graphs}
     assert play(ours(function)) == wanted
+    made = {*straight.graphs} - before
+    assert made
+    assert not any(graph.hindrances for graph in made)
 
 
 def test_gradients_on_inside_a_call_without() -> None:
@@ -373,6 +449,7 @@ def test_gradients_on_inside_a_call_without() -> None:
         assert (a.requires_grad, a.grad_fn is None) == (b.requires_grad, b.grad_fn is None)
 
 
+@pytest.mark.usefixtures("way")
 def test_activations_are_freed(through_torch: list[Any]) -> None:
     """What is saved lives until the backward pass, and what is not saved dies with the call."""
 
@@ -398,6 +475,45 @@ def test_activations_are_freed(through_torch: list[Any]) -> None:
     assert len(through_torch) == 3
 
 
+class Mallinfo(ctypes.Structure):
+    """``struct mallinfo2`` of the C library: ten numbers, of which one is the bytes in use."""
+
+    _fields_ = [*((f"other{n}", ctypes.c_size_t) for n in range(7)), ("in_use", ctypes.c_size_t)]
+    _fields_ += [("free", ctypes.c_size_t), ("top", ctypes.c_size_t)]
+
+
+def in_use() -> tuple[int, int]:
+    """Return bytes of C's heap, and blocks of Python's."""
+    library = ctypes.CDLL(None)
+    library.mallinfo2.restype = Mallinfo
+    gc.collect()
+    return library.mallinfo2().in_use, sys.getallocatedblocks()
+
+
+def test_many_calls_leave_no_memory_behind() -> None:
+    load.extension_module()
+    mine, viewing = ours(product, "cpp"), ours(view_returned, "cpp")
+    w, gradient = torch.randn(4, 4, requires_grad=True), torch.ones(4, 4).t()
+    x = torch.randn(4, 4)
+
+    def call() -> None:
+        mine(x, w).sum().backward()
+        mine(x, w).backward(gradient)
+        viewing(x, w)[1].sum().backward()
+        with torch.no_grad():
+            mine(x, w)
+
+    calls = 500
+    for _ in range(100):
+        call()
+    before = in_use()
+    for _ in range(calls):
+        call()
+    bytes_, blocks = (b - a for a, b in zip(before, in_use(), strict=True))
+    assert bytes_ < 16 * calls  # less than the smallest block a call
+    assert blocks < calls / 2
+
+
 @torch.library.custom_op("wir_straight::told", mutates_args=())
 def told(x: Tensor) -> Tensor:
     heard.append(word.get())
@@ -410,6 +526,7 @@ told.register_fake(torch.empty_like)
 told.register_autograd(lambda _, gradient: told(gradient))
 
 
+@pytest.mark.usefixtures("way")
 def test_context_variables_reach_the_backward_pass() -> None:
     def listen(compiled: Callable[..., Any]) -> list[str]:
         x = torch.randn(3, requires_grad=True)
@@ -447,6 +564,7 @@ def test_transforms_do_not_change_the_calls_after(through_torch: list[Any]) -> N
         w.grad = None
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("emitter", ["python", "cpp"])
 def test_many_threads(emitter: str) -> None:
     """Each thread trains its own weights with one compiled function."""

@@ -55,18 +55,23 @@ def main(names: list[str]) -> int:
         wanted = names or [*sorted(corpus.CASES), *(name + SUFFIX for name in KEPT)]
         built = [name for name in wanted if _build(name, Path(folder))]
         print(f"built {len(built)} of {len(wanted)}")
-        preload = ":".join(_where(library) for library in LIBRARIES)
-        options = "detect_leaks=0:verify_asan_link_order=1:abort_on_error=0"
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.sanitize.corpus", "--run", folder, *built],
-            env={
-                **os.environ,
-                "LD_PRELOAD": preload,
-                "ASAN_OPTIONS": options,
-                "WRAPPER_IR_DEBUG_OUTPUT": os.devnull,
-            },
-            check=False,
-        )
+        return sanitized("tests.sanitize.corpus", "--run", folder, *built)
+
+
+def sanitized(module: str, *args: str) -> int:
+    """Run a module in a process with the sanitizers' runtime; returns its status."""
+    preload = ":".join(_where(library) for library in LIBRARIES)
+    options = "detect_leaks=0:verify_asan_link_order=1:abort_on_error=0"
+    done = subprocess.run(
+        [sys.executable, "-m", module, *args],
+        env={
+            **os.environ,
+            "LD_PRELOAD": preload,
+            "ASAN_OPTIONS": options,
+            "WRAPPER_IR_DEBUG_OUTPUT": os.devnull,
+        },
+        check=False,
+    )
     return done.returncode
 
 

@@ -220,6 +220,9 @@ if not (
 #: What AOTAutograd does after a graph has run: it changes arguments, and makes views of them.
 RuntimeEpilogue: Any = getattr(runtime_wrappers, "_RuntimeForwardEpilogue", None)
 
+#: What it does before, where gradients are recorded: it hides views from autograd's function.
+RecordedEpilogue: Any = getattr(runtime_wrappers, "_AutogradForwardEpilogue", None)
+
 #: Modules with Inductor's passes that make a graph write in place, and the names of those passes.
 in_place_passes: tuple[tuple[Any, str], ...] = tuple(
     (module, name)

@@ -35,6 +35,7 @@ from wrapper_ir.frontends.inductor import straight_gradients
 from wrapper_ir.frontends.inductor.compat import (
     BackwardState,
     CompiledFxGraph,
+    RecordedEpilogue,
     RuntimeEpilogue,
     current_frame,
     debugging,
@@ -105,26 +106,16 @@ def hindrances(wrapper: Any, metadata: Any) -> tuple[str, ...]:
         "sizes of results are marked inline": metadata.dynamic_outputs and not mark_dynamic,
         "ops with effects are kept in order": metadata.tokens,
     }
-    if wrapper.trace_joint or RuntimeEpilogue is None:
-        facts |= _epilogue(metadata)
+    if RuntimeEpilogue is None or (wrapper.trace_joint and RecordedEpilogue is None):
+        facts |= straight_gradients.epilogue(metadata)
     if wrapper.trace_joint:
         facts |= straight_gradients.facts(wrapper, metadata)
     return tuple(words for words, holds in facts.items() if holds)
 
 
-def _epilogue(metadata: Any) -> dict[str, Any]:
-    """Return what torch does after a graph has run, and whether it is needed."""
-    return {
-        "arguments change after the call": metadata.num_mutated_inp_runtime_indices,
-        "results are views of arguments or of one another": metadata.num_outputs_aliased,
-        "bases of results are returned": metadata.num_intermediate_bases,
-        "it turns gradients on or off": metadata.grad_enabled_mutation is not None,
-    }
-
-
 def _finishing(wrapper: Any, metadata: Any, *, is_counted: bool) -> _Finish | None:
     """Return what a graph's results go through that is called straight; None if nothing."""
-    if any(_epilogue(metadata).values()):
+    if any(straight_gradients.epilogue(metadata).values()):
         epilogue = RuntimeEpilogue(metadata, wrapper.trace_joint, is_counted)
 
         def finish(args: tuple[Any, ...], results: Any) -> Any:
@@ -166,7 +157,11 @@ def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
         apply = None
         if function and not found:
             apply = straight_gradients.straight_apply(
-                function, runtime_metadata, inside, has_autocast=self.disable_amp
+                function,
+                runtime_metadata,
+                inside,
+                has_autocast=self.disable_amp,
+                switches=_SWITCHES,
             )
         is_counted = aot_config.keep_inference_input_mutations
         written = runtime_metadata.mutated_graph_handled_indices_seen_by_autograd
@@ -234,7 +229,11 @@ def _straight(stock: Callable[..., Any], graph: Graph) -> Callable[..., Any]:
                 return watcher(graph, entry, args)
             finally:
                 watchers[get_ident()] = watcher
-        if is_first or any(map(_is_on, _SWITCHES)) or (is_recorded and _has_transforms()):
+        if (
+            is_first
+            or any(map(straight_gradients.is_on, _SWITCHES))
+            or (is_recorded and _has_transforms())
+        ):
             results = stock(*args)
             entry.is_ready = True
             return results
@@ -282,8 +281,3 @@ def _running(graph: Graph) -> Callable[..., Any]:
     if graph.has_autocast:
         run_graph = straight_gradients.without_autocast(run_graph)
     return graph.apply or run_graph
-
-
-def _is_on(switch: tuple[Mapping[str, Any], str]) -> bool:
-    variables, name = switch
-    return bool(variables.get(name))

@@ -3,25 +3,28 @@
 Torch's autograd function for such a graph calls five functions of Python on the way forward and six
 on the way back. Most of what they do is decided when the graph is compiled: which results are
 saved, and how, which are not differentiable, what a gradient has to look like in memory. A class
-that is derived from torch's does the rest. Saved tensors, hooks, compiled autograd and the names
-of nodes are torch's own, and a backward pass that is unusual goes through torch's functions: the
+that is derived from torch's does the rest, in C++ (``native/python/recorded.h``) or, where the
+module is not compiled yet, in Python. Saved tensors, hooks, compiled autograd and the names of
+nodes are torch's own, and a backward pass that is unusual goes through torch's functions: the
 first, and those with a graph of their own, under transforms, or with gradients that are no plain
 tensors.
 """
 
 from __future__ import annotations
 
+import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch.autograd import profiler
 
+from wrapper_ir.aot.load import module_if_made
 from wrapper_ir.frontends.inductor.compat import (
     BackwardCFunction,
     CompiledFxGraph,
+    OutputType,
     PlainTensorMeta,
-    debugging,
+    RecordedEpilogue,
     external_objects,
     mark_dynamic,
     note_external_objects,
@@ -30,7 +33,7 @@ from wrapper_ir.frontends.inductor.compat import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 _no_autocast = torch._C._DisableAutocast
 _is_grad_enabled = torch.is_grad_enabled
@@ -41,6 +44,13 @@ _of_thread: Any = torch._C._get_obj_in_tls
 _is_deterministic = torch.are_deterministic_algorithms_enabled
 _frame_callback: Any = torch._C._dynamo.eval_frame.get_eval_frame_callback
 _Tensor = torch.Tensor
+
+#: Kinds of results that are no views to autograd.
+_OWN = (
+    OutputType.non_alias,
+    OutputType.unsafe_view_alias,
+    getattr(OutputType, "custom_function_view", OutputType.non_alias),
+)
 
 
 def without_autocast(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,7 +87,24 @@ def facts(wrapper: Any, metadata: Any) -> dict[str, Any]:
     }
 
 
-def straight_apply(function: Any, metadata: Any, compiled: Any, *, has_autocast: bool) -> Any:
+def epilogue(metadata: Any) -> dict[str, Any]:
+    """Return what torch does after a graph has run, and whether it is needed."""
+    return {
+        "arguments change after the call": metadata.num_mutated_inp_runtime_indices,
+        "results are views of arguments or of one another": metadata.num_outputs_aliased,
+        "bases of results are returned": metadata.num_intermediate_bases,
+        "it turns gradients on or off": metadata.grad_enabled_mutation is not None,
+    }
+
+
+def straight_apply(
+    function: Any,
+    metadata: Any,
+    compiled: Any,
+    *,
+    has_autocast: bool,
+    switches: tuple[tuple[Mapping[str, Any], str], ...],
+) -> Any:
     """Return what records a call of a graph, for use in the place of ``function.apply``.
 
     Args:
@@ -85,17 +112,107 @@ def straight_apply(function: Any, metadata: Any, compiled: Any, *, has_autocast:
         metadata: Its ``ViewAndMutationMeta``.
         compiled: The compiled graph.
         has_autocast: Whether the graph was compiled under autocast, which is off while it runs.
+        switches: Variables that send passes through torch's functions while they are on.
     """
-    forward = _forward(metadata, compiled)
-    names = {"forward": staticmethod(without_autocast(forward) if has_autocast else forward)}
-    made: Any = type(function)(function.__name__, (function,), names)
+    graph = _Recorded(function, metadata, compiled, has_autocast, switches)
+    module = module_if_made()
+    forward, backward = _in_python(graph) if module is None else _in_cpp(graph, module)
+    made: Any = type(function)(function.__name__, (function,), {"forward": forward})
     node = made._backward_cls
     node.symints = node.opaque_objects = node._tensors_no_vc_check = ()
     node._external_objects = {}
-    backward = _backward(function, metadata, has_autocast=has_autocast)
     node.apply_boxed = backward
-    node.apply = lambda node, *gradients: backward(node, [*gradients])
+    node.apply = lambda node, *gradients: node.apply_boxed([*gradients])
     return super(torch.autograd.Function, made).apply
+
+
+class _Recorded(NamedTuple):
+    """A graph, and what is known of it."""
+
+    function: Any
+    metadata: Any
+    compiled: Any
+    has_autocast: bool
+    switches: tuple[tuple[Mapping[str, Any], str], ...]
+
+    @property
+    def given(self) -> tuple[int, ...]:
+        """The positions of gradients that the backward graph takes.
+
+        Gradients come for arguments that change, for results, and for bases of results. None is
+        taken for a view: it is one of what it is a view of.
+        """
+        metadata = self.metadata
+        changed = [metadata.input_info[each] for each in metadata.mutated_inp_runtime_indices]
+        taken = [info.mutates_data and info.requires_grad for info in changed]
+        taken += [
+            info.output_type in _OWN
+            and issubclass(info.raw_type, _Tensor)
+            and info.requires_grad_for_backward
+            for info in metadata.output_info
+        ]
+        taken += [True] * metadata.num_intermediate_bases
+        return tuple(position for position, is_taken in enumerate(taken) if is_taken)
+
+    @property
+    def layouts(self) -> tuple[Any, ...]:
+        """The layouts of these gradients."""
+        return tuple(tangent.memory_format for tangent in self.metadata.subclass_tangent_meta)
+
+
+def _in_python(graph: _Recorded) -> tuple[Any, Any]:
+    """Return the forward and the backward function."""
+    forward = _forward(graph.metadata, graph.compiled)
+    return (
+        staticmethod(without_autocast(forward) if graph.has_autocast else forward),
+        _backward(graph),
+    )
+
+
+def _in_cpp(graph: _Recorded, module: Any) -> tuple[Any, Any]:
+    """Return the same as functions of the module."""
+    metadata = graph.metadata
+    saved = metadata.tensors_saved_for_backwards_with_vc_check_slice
+    is_usual = not (
+        metadata.num_tensors_saved_with_no_vc_check
+        or metadata.num_symints_saved_for_bw
+        or metadata.dynamic_saved_tensors_idxs
+    )
+    is_input = metadata.saved_tensor_is_graph_input if is_usual else ()
+    forward = module.Recorded(
+        graph=vars(graph.compiled),
+        save=None if is_usual else _saving(metadata),
+        finish=_finishing(metadata),
+        external=external_objects,
+        note=note_external_objects,
+        unusual=_through_torch(graph.function, lambda found: _set_ready(forward, found)),
+        switches=graph.switches,
+        callback=_frame_callback,
+        keeps_graph=_keeps_graph if metadata.bw_donated_idxs else None,
+        restrided=restrided,
+        layouts=graph.layouts,
+        returned=metadata.num_forward_returns,
+        saved=saved.indices(sys.maxsize)[:2],
+        made=tuple(position for position, is_given in enumerate(is_input) if not is_given),
+        given=graph.given,
+        strides=tuple(map(_fixed, graph.layouts)),
+        has_autocast=graph.has_autocast,
+        has_symbols=bool(metadata.num_symints_saved_for_bw),
+        has_unchecked=bool(metadata.num_tensors_saved_with_no_vc_check),
+        is_deterministic=bool(metadata.deterministic),
+    )
+    return forward, forward.backward
+
+
+def _set_ready(recorded: Any, found: Any) -> None:
+    recorded.ready = None if found is None else vars(found)
+
+
+def _fixed(layout: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return sizes and strides of a gradient; None where they vary."""
+    if layout.memory_format is not None:
+        return None
+    return tuple(map(int, layout.size)), tuple(map(int, layout.stride))
 
 
 def _forward(metadata: Any, compiled: Any) -> Callable[..., Any]:
@@ -145,6 +262,9 @@ def _saving(metadata: Any) -> Callable[[Any, Any], None]:
 
 def _finishing(metadata: Any) -> Callable[[Any, Any], Any] | None:
     """Return what makes results ready to be returned; None if they are."""
+    if any(epilogue(metadata).values()):
+        hiding: Callable[[Any, Any], Any] = RecordedEpilogue(metadata).finalize
+        return hiding
     views = tuple(metadata.unsafe_view_out_indices) if metadata.num_unsafe_view_outputs else ()
     fixed = tuple(n for n, info in enumerate(metadata.output_info) if not info.requires_grad)
     if not views and not fixed:
@@ -163,38 +283,44 @@ def _finishing(metadata: Any) -> Callable[[Any, Any], Any] | None:
     return finish
 
 
-def _backward(
-    function: Any, metadata: Any, *, has_autocast: bool
-) -> Callable[[Any, list[Any]], Any]:
-    """Return what runs the compiled backward graph, or torch's functions where more is to do."""
-    layouts = tuple(tangent.memory_format for tangent in metadata.subclass_tangent_meta)
-    given = tuple(
-        position
-        for position, info in enumerate(metadata.output_info)
-        if issubclass(info.raw_type, _Tensor) and info.requires_grad_for_backward
-    )
+def _through_torch(function: Any, note: Callable[[Any], None]) -> Callable[[Any, list[Any]], Any]:
+    """Return what runs torch's functions for a backward pass, and notes the graph behind them."""
     stock: Any = BackwardCFunction.apply_boxed
-    ready: Any = None
 
     def backward(node: Any, gradients: list[Any]) -> Any:
+        results = stock(node, gradients)
+        wrapped = function.compiled_bw  # in what keeps Dynamo out
+        inside = without_entry(getattr(wrapped, "_torchdynamo_orig_callable", wrapped))
+        note(inside if isinstance(inside, CompiledFxGraph) else None)
+        return results
+
+    return backward
+
+
+def _backward(graph: _Recorded) -> Callable[[Any, list[Any]], Any]:
+    """Return what runs the compiled backward graph, or torch's functions where more is to do."""
+    metadata, given, layouts = graph.metadata, graph.given, graph.layouts
+    ready: Any = None
+
+    def note(found: Any) -> None:
         nonlocal ready
+        ready = found
+
+    stock = _through_torch(graph.function, note)
+
+    def backward(node: Any, gradients: list[Any]) -> Any:
         if (
             ready is None
             or _is_grad_enabled()  # for a graph of its own
-            or profiler._is_profiler_enabled
+            or any(map(is_on, graph.switches))
             or _transforms() is not None
             or (_is_deterministic() and not metadata.deterministic)
             or _frame_callback() is not None  # Dynamo would compile the emitted function
-            or (_keeps_graph() and metadata.bw_donated_idxs)
+            or (metadata.bw_donated_idxs and _keeps_graph())
             or node._external_objects
-            or debugging.get("RECORD_GRAPH_EXECUTION")
             or not all(type(gradients[position]) is _Tensor for position in given)
         ):
-            results = stock(node, gradients)
-            wrapped = function.compiled_bw  # in what keeps Dynamo out
-            inside = without_entry(getattr(wrapped, "_torchdynamo_orig_callable", wrapped))
-            ready = inside if isinstance(inside, CompiledFxGraph) else None
-            return results
+            return stock(node, gradients)
         values = [*node.symints, *node.saved_tensors, *node._tensors_no_vc_check]
         values += [
             restrided(gradients[position], layout)
@@ -205,8 +331,14 @@ def _backward(
         run = ready.current_callable
         if _is_in_thread("context") and (context := _of_thread("context")) is not None:
             run = partial(context.copy().run, run)  # context variables as they were
-        if has_autocast:
+        if graph.has_autocast:
             run = without_autocast(run)
         return tuple(run(values))
 
     return backward
+
+
+def is_on(switch: tuple[Mapping[str, Any], str]) -> bool:
+    """Return whether the variable of that name is true."""
+    variables, name = switch
+    return bool(variables.get(name))

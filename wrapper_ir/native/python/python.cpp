@@ -7,6 +7,7 @@
 // user is worded in Python, by the "reporter" that each function is given.
 #define PY_SSIZE_T_CLEAN
 #include "call.h"
+#include "recorded.h"
 #include "straight.h"
 #include "table.h"
 
@@ -110,7 +111,7 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "wir_python", nullptr, -1, methods,
 PyMODINIT_FUNC PyInit_wir_python() {
   PyObject* made = PyModule_Create(&wir_py::module);
   if (made == nullptr || !wir_py::add_type(made) || !wir_py::add_table_types(made) ||
-      !wir_py::add_straight_type(made)) {
+      !wir_py::add_straight_type(made) || !wir_py::add_recorded_type(made)) {
     Py_XDECREF(made);
     return nullptr;
   }

@@ -7,6 +7,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "call.h"
+#include "restride.h"
 #include "structure.h"
 
 namespace wir_py {
@@ -33,6 +34,13 @@ inline bool is_on(PyObject* pair) {
   return value != nullptr && value != Py_False && value != Py_None && PyObject_IsTrue(value) != 0;
 }
 
+inline bool any_is_on(PyObject* switches) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(switches); ++i) {
+    if (is_on(PyTuple_GET_ITEM(switches, i))) return true;
+  }
+  return false;
+}
+
 inline bool is_transformed() {
   using c10::DispatchKey;
   constexpr c10::DispatchKeySet transforms{DispatchKey::FuncTorchDynamicLayerFrontMode,
@@ -42,16 +50,14 @@ inline bool is_transformed() {
 
 inline bool is_usual(const Straight* self, PyObject* names) {
   if (!self->is_ready || names != nullptr || PyDict_GET_SIZE(self->watchers) != 0) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->switches); ++i) {
-    if (is_on(PyTuple_GET_ITEM(self->switches, i))) return false;
-  }
-  return self->apply == Py_None || !is_transformed();
+  return !any_is_on(self->switches) && (self->apply == Py_None || !is_transformed());
 }
 
-// Call the emitted function with arguments that the caller holds.
-inline PyObject* run_emitted(const Straight* self, PyObject* const* args, Py_ssize_t count) {
+// Call the emitted function of a graph with arguments that the caller holds.
+inline PyObject* run_graph(PyObject* graph, bool has_autocast, PyObject* const* args,
+                           Py_ssize_t count) {
   static PyObject* const name = PyUnicode_InternFromString("current_callable");
-  const Object emitted = borrowed(PyDict_GetItem(self->graph, name));
+  const Object emitted = borrowed(PyDict_GetItem(graph, name));
   if (emitted.ptr() == nullptr) {
     PyErr_SetString(PyExc_RuntimeError, "the compiled graph has no function");
     return nullptr;
@@ -64,7 +70,7 @@ inline PyObject* run_emitted(const Straight* self, PyObject* const* args, Py_ssi
   }
   const at::NoGradGuard no_grad;
   std::optional<c10::impl::ExcludeDispatchKeyGuard> no_autocast;
-  if (self->has_autocast) no_autocast.emplace(c10::autocast_dispatch_keyset);
+  if (has_autocast) no_autocast.emplace(c10::autocast_dispatch_keyset);
   const Object list = pybind11::reinterpret_steal<Object>(PyList_New(count));
   if (list.ptr() == nullptr) return nullptr;
   for (Py_ssize_t i = 0; i < count; ++i) PyList_SET_ITEM(list.ptr(), i, Py_NewRef(args[i]));
@@ -86,8 +92,9 @@ inline PyObject* run_usual(const Straight* self, PyObject* const* args, Py_ssize
     torch::translate_exception_to_python(std::current_exception());
     return nullptr;
   }
-  PyObject* made = self->apply == Py_None ? run_emitted(self, args, count)
-                                          : run_recorded(self, args, count);
+  PyObject* made = self->apply == Py_None
+                       ? run_graph(self->graph, self->has_autocast, args, count)
+                       : run_recorded(self, args, count);
   if (made == nullptr || self->finish == Py_None) return made;
   const Object results = pybind11::reinterpret_steal<Object>(made);
   const Object given = pybind11::reinterpret_steal<Object>(tuple_of(
@@ -119,10 +126,7 @@ inline PyObject* new_straight(PyTypeObject* type, PyObject* args, PyObject* keyw
                                    &written, &has_autocast)) {
     return nullptr;
   }
-  auto positions = std::make_unique<std::vector<Py_ssize_t>>();
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(written); ++i) {
-    positions->push_back(PyLong_AsSsize_t(PyTuple_GET_ITEM(written, i)));
-  }
+  auto positions = numbers_in(written);
   if (PyErr_Occurred() != nullptr) return nullptr;
   auto* self = reinterpret_cast<Straight*>(type->tp_alloc(type, 0));
   if (self == nullptr) return nullptr;

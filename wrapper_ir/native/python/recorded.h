@@ -1,0 +1,356 @@
+// Graphs whose gradients are recorded: what torch's autograd function calls, forward and backward.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/ThreadLocalPythonObjects.h>
+#include <torch/csrc/PyInterpreter.h>
+
+#include "restride.h"
+#include "straight.h"
+
+namespace wir_py {
+
+// The forward function of one graph. `backward` makes the method of its nodes.
+struct Recorded {
+  // What Python gives, and what calls need of it.
+  enum Part {
+    kGraph,       // a dict that holds the emitted function as `current_callable`
+    kSave,        // saves results for the backward pass where that is unusual, or None
+    kFinish,      // makes results ready to be returned, or None
+    kExternal,    // objects of others that graphs refer to: a dict, or empty
+    kNote,        // notes these, where there are some
+    kUnusual,     // what backward passes go to that are not usual
+    kSwitches,    // as of `Straight`
+    kCallback,    // returns Dynamo's callback, or None
+    kKeepsGraph,  // says whether the graph is kept; or None, if that does not matter
+    kRestrided,   // gives a gradient the layout that the backward graph was compiled for
+    kLayouts,     // such layouts, for `kRestrided`
+    kReady,       // the dict of the backward graph; or None, before its first pass
+    kParts
+  };
+
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  std::array<PyObject*, kParts> parts;
+  Py_ssize_t returned;                // how many results are returned
+  Py_ssize_t first_saved, end_saved;  // which are saved
+  std::vector<Py_ssize_t>* made;      // which of those are no arguments
+  std::vector<Py_ssize_t>* given;     // positions of gradients that the backward graph takes
+  std::vector<Layout>* layouts;       // their layouts
+  bool has_autocast, has_symbols, has_unchecked, is_deterministic;
+
+  PyObject* part(Part which) const { return parts[which]; }
+  bool has(Part which) const { return parts[which] != Py_None; }
+};
+
+inline Object attribute(PyObject* object, PyObject* name) {
+  return pybind11::reinterpret_steal<Object>(PyObject_GetAttr(object, name));
+}
+
+// Tell a context which of a graph's results its backward pass needs. A view is detached, so that it
+// does not keep what it is a view of. False: a Python error is set.
+inline bool save(const Recorded* self, PyObject* context, PyObject* results) {
+  if (self->has(Recorded::kSave)) {
+    const Object done = pybind11::reinterpret_steal<Object>(PyObject_CallFunctionObjArgs(
+        self->part(Recorded::kSave), context, results, nullptr));
+    return done.ptr() != nullptr;
+  }
+  const Object saved = pybind11::reinterpret_steal<Object>(
+      PyTuple_GetSlice(results, self->first_saved, self->end_saved));
+  if (saved.ptr() == nullptr) return false;
+  for (const Py_ssize_t i : *self->made) {
+    PyObject*& value = PyTuple_GET_ITEM(saved.ptr(), i);
+    if (!THPVariable_Unpack(value).is_view()) continue;
+    PyObject* detached = THPVariable_Wrap(THPVariable_Unpack(value).detach());
+    if (detached == nullptr) return false;
+    Py_SETREF(value, detached);
+  }
+  static PyObject* const name = PyUnicode_InternFromString("to_save");
+  return PyObject_SetAttr(context, name, saved.ptr()) == 0;
+}
+
+// Run the graph for a context and the arguments after it.
+inline PyObject* forward(const Recorded* self, PyObject* const* args, Py_ssize_t count) {
+  Object results = pybind11::reinterpret_steal<Object>(
+      run_graph(self->part(Recorded::kGraph), self->has_autocast, args + 1, count - 1));
+  if (results.ptr() != nullptr && !PyTuple_CheckExact(results.ptr())) {
+    results = pybind11::reinterpret_steal<Object>(PySequence_Tuple(results.ptr()));
+  }
+  if (results.ptr() == nullptr || !save(self, args[0], results.ptr())) return nullptr;
+  if (PyObject_IsTrue(self->part(Recorded::kExternal)) != 0) {
+    const Object done = pybind11::reinterpret_steal<Object>(
+        PyObject_CallOneArg(self->part(Recorded::kNote), args[0]));
+    if (done.ptr() == nullptr) return nullptr;
+  }
+  Object returned = pybind11::reinterpret_steal<Object>(
+      PyTuple_GetSlice(results.ptr(), 0, self->returned));
+  if (returned.ptr() == nullptr || !self->has(Recorded::kFinish)) return returned.release().ptr();
+  return PyObject_CallFunctionObjArgs(self->part(Recorded::kFinish), args[0], returned.ptr(),
+                                      nullptr);
+}
+
+inline PyObject* call_forward(PyObject* object, PyObject* const* args, std::size_t flags,
+                              PyObject* names) {
+  const Py_ssize_t count = PyVectorcall_NARGS(flags);
+  if (count == 0 || names != nullptr) {
+    PyErr_SetString(PyExc_TypeError, "a context and inputs are given by position");
+    return nullptr;
+  }
+  const Object alive = borrowed(object);
+  try {
+    return forward(reinterpret_cast<const Recorded*>(object), args, count);
+  } catch (...) {
+    torch::translate_exception_to_python(std::current_exception());
+    return nullptr;
+  }
+}
+
+// 1 or 0; -1: a Python error is set.
+inline int truth(const Object& value) {
+  return value.ptr() == nullptr ? -1 : PyObject_IsTrue(value.ptr());
+}
+
+inline int is_answered(PyObject* question) {
+  return truth(pybind11::reinterpret_steal<Object>(PyObject_CallNoArgs(question)));
+}
+
+// Whether a backward pass needs nothing but the graph; -1: a Python error is set.
+inline int is_usual(const Recorded* self, PyObject* node, PyObject* gradients) {
+  if (!self->has(Recorded::kReady) || c10::GradMode::is_enabled() || is_transformed()) return 0;
+  if (any_is_on(self->part(Recorded::kSwitches)) || !PyList_CheckExact(gradients)) return 0;
+  if (!self->is_deterministic && at::globalContext().deterministicAlgorithms()) return 0;
+  for (const Py_ssize_t i : *self->given) {
+    if (i >= PyList_GET_SIZE(gradients)) return 0;
+    PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(PyList_GET_ITEM(gradients, i)));
+    if (type != THPVariableClass) return 0;  // a parameter neither: torch refuses it
+  }
+  // Dynamo would compile the emitted function.
+  const Object callback = pybind11::reinterpret_steal<Object>(
+      PyObject_CallNoArgs(self->part(Recorded::kCallback)));
+  if (callback.ptr() != Py_None) return callback.ptr() == nullptr ? -1 : 0;
+  if (self->has(Recorded::kKeepsGraph)) {
+    const int keeps = is_answered(self->part(Recorded::kKeepsGraph));
+    if (keeps != 0) return keeps < 0 ? -1 : 0;
+  }
+  static PyObject* const name = PyUnicode_InternFromString("_external_objects");
+  const int is_noted = truth(attribute(node, name));
+  return is_noted < 0 ? -1 : is_noted == 0;
+}
+
+// Append an attribute of a node, a sequence. False: a Python error is set.
+inline bool append(PyObject* values, PyObject* node, PyObject* name) {
+  const Object found = attribute(node, name);
+  if (found.ptr() == nullptr) return false;
+  const Py_ssize_t size = PyList_GET_SIZE(values);
+  return PyList_SetSlice(values, size, size, found.ptr()) == 0;
+}
+
+inline PyObject* restrided(const Recorded* self, PyObject* gradient, std::size_t i) {
+  const at::Tensor& tensor = THPVariable_Unpack(gradient);
+  const Layout& layout = (*self->layouts)[i];
+  if (layout.fits(tensor)) return Py_NewRef(gradient);
+  if (layout.may_copy(tensor)) return THPVariable_Wrap(layout.copy(tensor));
+  PyObject* theirs = PyTuple_GET_ITEM(self->part(Recorded::kLayouts), static_cast<Py_ssize_t>(i));
+  return PyObject_CallFunctionObjArgs(self->part(Recorded::kRestrided), gradient, theirs, nullptr);
+}
+
+// The inputs of the backward graph: what is saved, then gradients. Null: a Python error is set.
+inline Object inputs_of(const Recorded* self, PyObject* node, PyObject* gradients) {
+  static PyObject* const symbols = PyUnicode_InternFromString("symints");
+  static PyObject* const saved = PyUnicode_InternFromString("saved_tensors");
+  static PyObject* const unchecked = PyUnicode_InternFromString("_tensors_no_vc_check");
+  Object values = pybind11::reinterpret_steal<Object>(PyList_New(0));
+  if (values.ptr() == nullptr) return {};
+  if (self->has_symbols && !append(values.ptr(), node, symbols)) return {};
+  if (!append(values.ptr(), node, saved)) return {};
+  if (self->has_unchecked && !append(values.ptr(), node, unchecked)) return {};
+  for (std::size_t i = 0; i < self->given->size(); ++i) {
+    const Object gradient = pybind11::reinterpret_steal<Object>(
+        restrided(self, PyList_GET_ITEM(gradients, (*self->given)[i]), i));
+    if (gradient.ptr() == nullptr || PyList_Append(values.ptr(), gradient.ptr()) < 0) return {};
+  }
+  return values;
+}
+
+// Call the emitted function of the backward graph, with context variables as they were.
+inline PyObject* run_ready(const Recorded* self, PyObject* values) {
+  static PyObject* const name = PyUnicode_InternFromString("current_callable");
+  const Object emitted = borrowed(PyDict_GetItem(self->part(Recorded::kReady), name));
+  if (emitted.ptr() == nullptr) return PyErr_Format(PyExc_RuntimeError, "the graph is gone");
+  std::optional<c10::impl::ExcludeDispatchKeyGuard> no_autocast;
+  if (self->has_autocast) no_autocast.emplace(c10::autocast_dispatch_keyset);
+  Object context;
+  if (at::impl::ThreadLocalPythonObjects::contains("context")) {
+    PyObject* kept = at::impl::ThreadLocalPythonObjects::get("context")->ptr(getPyInterpreter());
+    if (PyContext_CheckExact(kept)) {
+      context = pybind11::reinterpret_steal<Object>(PyContext_Copy(kept));
+      if (context.ptr() == nullptr || PyContext_Enter(context.ptr()) < 0) return nullptr;
+    }
+  }
+  PyObject* made = PyObject_CallOneArg(emitted.ptr(), values);
+  if (context.ptr() != nullptr && PyContext_Exit(context.ptr()) < 0) Py_CLEAR(made);
+  if (made == nullptr || PyTuple_CheckExact(made)) return made;
+  const Object results = pybind11::reinterpret_steal<Object>(made);
+  return PySequence_Tuple(made);
+}
+
+inline PyObject* backward(const Recorded* self, PyObject* node, PyObject* gradients) {
+  static PyObject* const clearing = PyUnicode_InternFromString("maybe_clear_saved_tensors");
+  const int is_simple = is_usual(self, node, gradients);
+  if (is_simple < 0) return nullptr;
+  if (is_simple == 0) {
+    return PyObject_CallFunctionObjArgs(self->part(Recorded::kUnusual), node, gradients, nullptr);
+  }
+  const Object values = inputs_of(self, node, gradients);
+  if (values.ptr() == nullptr) return nullptr;
+  // The program frees what only the list holds.
+  if (PyList_SetSlice(gradients, 0, PyList_GET_SIZE(gradients), nullptr) < 0) return nullptr;
+  const Object done =
+      pybind11::reinterpret_steal<Object>(PyObject_CallMethodNoArgs(node, clearing));
+  return done.ptr() == nullptr ? nullptr : run_ready(self, values.ptr());
+}
+
+// Python's side.
+
+inline PyObject* call_backward(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2) {
+    PyErr_SetString(PyExc_TypeError, "a node and a list of gradients are needed");
+    return nullptr;
+  }
+  const Object alive = borrowed(object);
+  try {
+    return backward(reinterpret_cast<const Recorded*>(object), args[0], args[1]);
+  } catch (...) {
+    torch::translate_exception_to_python(std::current_exception());
+    return nullptr;
+  }
+}
+
+inline PyMethodDef backward_method = {
+    "backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call_backward)),
+    METH_FASTCALL, "backward(node, gradients) -> gradients"};
+
+// What a class of nodes has as its method.
+inline PyObject* backward_of(PyObject* object, void*) {
+  const Object function =
+      pybind11::reinterpret_steal<Object>(PyCFunction_New(&backward_method, object));
+  return function.ptr() == nullptr ? nullptr : PyInstanceMethod_New(function.ptr());
+}
+
+inline int set_ready(PyObject* object, PyObject* value, void*) {
+  if (value == nullptr || (value != Py_None && !PyDict_Check(value))) {
+    PyErr_SetString(PyExc_TypeError, "it is a dict or None");
+    return -1;
+  }
+  Py_SETREF(reinterpret_cast<Recorded*>(object)->parts[Recorded::kReady], Py_NewRef(value));
+  return 0;
+}
+
+inline PyObject* ready_of(PyObject* object, void*) {
+  return Py_NewRef(reinterpret_cast<Recorded*>(object)->part(Recorded::kReady));
+}
+
+inline PyObject* new_recorded(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"graph",         "save",
+                                "finish",        "external",
+                                "note",          "unusual",
+                                "switches",      "callback",
+                                "keeps_graph",   "restrided",
+                                "layouts",       "returned",
+                                "saved",         "made",
+                                "given",         "strides",
+                                "has_autocast",  "has_symbols",
+                                "has_unchecked", "is_deterministic",
+                                nullptr};
+  std::array<PyObject*, Recorded::kParts> parts{};
+  parts[Recorded::kReady] = Py_None;
+  Py_ssize_t returned, first, end;
+  PyObject *made, *given, *strides;
+  int flags[4];
+  using R = Recorded;
+  if (!PyArg_ParseTupleAndKeywords(
+          args, keywords, "$O!OOOOOO!OOOO!n(nn)O!O!O!pppp", const_cast<char**>(names),
+          &PyDict_Type, &parts[R::kGraph], &parts[R::kSave], &parts[R::kFinish],
+          &parts[R::kExternal], &parts[R::kNote], &parts[R::kUnusual], &PyTuple_Type,
+          &parts[R::kSwitches], &parts[R::kCallback], &parts[R::kKeepsGraph],
+          &parts[R::kRestrided], &PyTuple_Type, &parts[R::kLayouts], &returned, &first, &end,
+          &PyTuple_Type, &made, &PyTuple_Type, &given, &PyTuple_Type, &strides, &flags[0],
+          &flags[1], &flags[2], &flags[3])) {
+    return nullptr;
+  }
+  auto made_ = numbers_in(made), given_ = numbers_in(given);
+  auto layouts = layouts_in(strides);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  if (layouts->size() != given_->size() ||
+      PyTuple_GET_SIZE(parts[R::kLayouts]) != static_cast<Py_ssize_t>(given_->size())) {
+    PyErr_SetString(PyExc_ValueError, "there is a layout for each gradient");
+    return nullptr;
+  }
+  auto* self = reinterpret_cast<Recorded*>(type->tp_alloc(type, 0));
+  if (self == nullptr) return nullptr;
+  self->vectorcall = call_forward;
+  for (PyObject* each : parts) Py_INCREF(each);
+  self->parts = parts;
+  self->returned = returned;
+  self->first_saved = first;
+  self->end_saved = end;
+  self->made = made_.release();
+  self->given = given_.release();
+  self->layouts = layouts.release();
+  self->has_autocast = flags[0] != 0;
+  self->has_symbols = flags[1] != 0;
+  self->has_unchecked = flags[2] != 0;
+  self->is_deterministic = flags[3] != 0;
+  return reinterpret_cast<PyObject*>(self);
+}
+
+inline int visit_recorded(PyObject* object, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(object));
+  for (PyObject* each : reinterpret_cast<Recorded*>(object)->parts) Py_VISIT(each);
+  return 0;
+}
+
+inline void delete_recorded(PyObject* object) {
+  auto* self = reinterpret_cast<Recorded*>(object);
+  PyTypeObject* type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  delete self->made;
+  delete self->given;
+  delete self->layouts;
+  for (PyObject* each : self->parts) Py_XDECREF(each);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+inline PyMemberDef recorded_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Recorded, vectorcall), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+inline PyGetSetDef recorded_properties[] = {
+    {"backward", backward_of, nullptr, nullptr, nullptr},
+    {"ready", ready_of, set_ready, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+inline PyType_Slot recorded_slots[] = {{Py_tp_new, reinterpret_cast<void*>(new_recorded)},
+                                       {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                                       {Py_tp_dealloc, reinterpret_cast<void*>(delete_recorded)},
+                                       {Py_tp_traverse, reinterpret_cast<void*>(visit_recorded)},
+                                       {Py_tp_members, recorded_members},
+                                       {Py_tp_getset, recorded_properties},
+                                       {0, nullptr}};
+
+inline PyType_Spec recorded_spec = {
+    "wir_python.Recorded", sizeof(Recorded), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, recorded_slots};
+
+inline bool add_recorded_type(PyObject* module) {
+  const Object type = pybind11::reinterpret_steal<Object>(PyType_FromSpec(&recorded_spec));
+  return type.ptr() != nullptr && PyModule_AddObjectRef(module, "Recorded", type.ptr()) == 0;
+}
+
+}  // namespace wir_py
