@@ -124,6 +124,11 @@ def sums_with_zero(x: Tensor, d: Tensor) -> Any:
     return y, y.t(), y + 0, x - 0, y * torch.ones(()), d / 1
 
 
+def product_with_one_and_its_view(x: Tensor, d: Tensor) -> Any:
+    y = x * 1.0
+    return y, y[1:]
+
+
 def parts_of_the_argument(x: Tensor, d: Tensor) -> Any:
     return *x.chunk(2), x.unsafe_chunk(2, 1)[1].t(), d.unbind()[1], *(d + 1).split(2)
 
@@ -179,6 +184,7 @@ FUNCTIONS = {
     part_of_a_sum_with_zero: False,
     part_of_a_copy_of_a_part: False,
     sums_with_zero: False,
+    product_with_one_and_its_view: False,
     parts_of_the_argument: False,
     scattered_into_bits: False,
     copied_from_what_was_before: True,

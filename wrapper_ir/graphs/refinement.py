@@ -56,8 +56,8 @@ class _State:
             may hold a part of one, such as the sums of a softmax.
         is_filled: Whether a line has written to it, or the caller.
         writer: The last line that has written to it.
-        parts: The parts that lines have written, by where they lie, with their bytes; None if the
-            rest may hold values, too.
+        parts: The parts that lines have written; None if the rest may hold values, too.
+        written: The bytes of all parts.
     """
 
     root: Node | None = None
@@ -65,12 +65,21 @@ class _State:
     made_for: frozenset[Node] = frozenset()
     is_filled: bool = False
     writer: ir.AnyLine | None = None
-    parts: dict[ir.Layout, int] | None = None
+    parts: set[ir.Layout] | None = None
+    written: int = 0
 
     def lacks_part_of(self, layout: ir.Layout) -> bool:
         """Return whether lines have written a part of it, and less than a dense view covers."""
-        written = sum(self.parts.values()) if self.parts else 0
-        return written > 0 and layout.is_dense and _bytes(layout) > written
+        return bool(self.parts) and _bytes(layout) > self.written and layout.is_dense
+
+    def write(self, layout: ir.Layout, *, is_whole: bool) -> None:
+        """Enter that a line has written what a view covers."""
+        size = 0 if is_whole else _bytes(layout)
+        if not size:
+            self.parts = None
+        elif self.parts is not None and layout not in self.parts:
+            self.parts.add(layout)
+            self.written += size
 
 
 @dataclass
@@ -197,13 +206,13 @@ class _Walk:
         """Enter what memory holds that changes its name, or is new, and what it is for."""
         for name in found.defines if found.takes else ():
             old = self._state(found.takes[0])
-            state = _State() if old is None else replace(old)
+            state = _State() if old is None else replace(old, parts=old.parts and {*old.parts})
             state.made_for |= nodes
             self._put(name, state)
         if ir.traits.allocates_one(line):
             is_filled = line.zeroed or 0 in self.program.buffers[line.out].size
             is_filled = is_filled or (bool(nodes) and all(map(_is_empty, nodes)))
-            parts: dict[ir.Layout, int] | None = None if is_filled else {}
+            parts: set[ir.Layout] | None = None if is_filled else set()
             self._put(line.out, _State(made_for=frozenset(nodes), is_filled=is_filled, parts=parts))
         elif ir.regions_of(line):
             self._forget(found)
@@ -345,9 +354,7 @@ class _Walk:
             state.made_for |= nodes
             state.is_filled, state.writer = True, line
             if state.parts is not None:
-                layout = self.program.layout(name)
-                size = 0 if is_whole else _bytes(layout)
-                state.parts = {**state.parts, layout: size} if size else None
+                state.write(self.program.layout(name), is_whole=is_whole)
             if done:
                 if state.version is not None and min(done) > state.version + 1:
                     node = writers[state.version].name

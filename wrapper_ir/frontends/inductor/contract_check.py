@@ -176,7 +176,9 @@ def _copy_sums(graph: torch.fx.Graph, zeros: Iterable[Any], ones: Iterable[Any])
             if is_same and memory_of(node) in results:
                 with graph.inserting_after(node):
                     copied = graph.call_function(torch.ops.aten.clone.default, (node,))
-                copied.meta = {**node.meta, "val": node.meta["val"].clone()}
+                # The copy has the memory, since views of it are told by that.
+                copied.meta = node.meta
+                node.meta = {**node.meta, "val": node.meta["val"].clone()}
                 node.replace_all_uses_with(copied, lambda user, own=copied: user is not own)
 
 
