@@ -511,7 +511,7 @@ def test_many_calls_leave_no_memory_behind() -> None:
         call()
     bytes_, blocks = (b - a for a, b in zip(before, in_use(), strict=True))
     assert bytes_ < 16 * calls  # less than the smallest block a call
-    assert blocks < calls / 2
+    assert blocks < 0.8 * calls  # Python's own caches grow, too
 
 
 @torch.library.custom_op("wir_straight::told", mutates_args=())

@@ -259,7 +259,7 @@ class _Walk:
 
     def _check_positions(self, line: ir.AnyLine, origin: ir.Origin | None) -> None:
         """Check that a call gets what its node takes, or what is recorded, each at its position."""
-        if not isinstance(line, ir.KernelCall | ir.ExternKernel):
+        if not ir.traits.calls(line):
             return
         calling = self.calling[self.index]
         taken: Sequence[Any] = () if calling is None else calling.args
