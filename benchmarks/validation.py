@@ -34,6 +34,9 @@ BOUNDS = {"contract": 0.005, "validate": 0.15}
 
 LINES = (1_000, 10_000, 100_000)
 
+#: Microseconds of ``validate`` for each line of a long program.
+LONG = 100
+
 
 def main() -> int:
     """Measure, print, and return 1 if a bound is exceeded."""
@@ -53,6 +56,11 @@ def main() -> int:
         for name, row in rows.items()
         for what, bound in BOUNDS.items()
         if row[what] > bound * row["compile"]
+    ]
+    exceeded += [
+        f"{count} lines: validate takes {row['validate']:.1f} s, more than {LONG} us a line"
+        for count, row in lines.items()
+        if row["validate"] > LONG * 1e-6 * int(count)
     ]
     if options.json:
         print(json.dumps({"models": rows, "lines": lines, "exceeded": exceeded}, indent=2))

@@ -174,7 +174,8 @@ class _Walk:
                 is_only_read = is_old and name not in found.writes
                 self._check_read(line, name, nodes, is_read=is_old, is_only_read=is_only_read)
             self._check_positions(line, origin)
-            own = nodes - (self.called - {self.calling[self.index]})
+            calling = self.calling[self.index]
+            own = {each for each in nodes if each is calling or each not in self.called}
             self._write(found, line, own, origin.values if origin else ())
             self.computed |= nodes
             self.fused[self.index] = nodes
