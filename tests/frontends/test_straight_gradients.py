@@ -504,14 +504,14 @@ def test_many_calls_leave_no_memory_behind() -> None:
             mine(x, w)
 
     calls = 500
-    for _ in range(100):
+    for _ in range(1000):  # Python's own caches grow by hundreds of blocks, and then no more
         call()
     before = in_use()
     for _ in range(calls):
         call()
     bytes_, blocks = (b - a for a, b in zip(before, in_use(), strict=True))
     assert bytes_ < 16 * calls  # less than the smallest block a call
-    assert blocks < 0.8 * calls  # Python's own caches grow, too
+    assert blocks < calls / 2
 
 
 @torch.library.custom_op("wir_straight::told", mutates_args=())

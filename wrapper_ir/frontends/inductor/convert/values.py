@@ -106,8 +106,7 @@ def held_values(nodes: Iterable[Any], real_names: Mapping[str, str], graph: Any)
             if real != name:
                 held = _changed_value(node, graph.name_to_buffer.get(real))
             else:
-                held = None if name in unwritten else getattr(node, "origin_node", None)
-                held = None if held is None or changes_in_place(held) else held
+                held = None if name in unwritten else _own_value(node)
             names.pop(real, None)  # the last of the call's nodes counts
             if held is not None:
                 names[real] = held.name
@@ -121,16 +120,24 @@ def read_values(names: Iterable[str], real_names: Mapping[str, str], graph: Any)
     tuple is empty if there is only one buffer, or nothing is known.
     """
     names = tuple(names)
+    if len(set(filter(None, names))) < 2:  # nothing to tell apart
+        return ()
     changed = {*real_names.values(), *graph.mutated_buffers, *graph.mutated_inputs}
     values = tuple("" if name in changed else _made_value(name, graph) for name in names)
-    return values if any(values) and len(set(filter(None, names))) > 1 else ()
+    return values if any(values) else ()
 
 
 def _made_value(name: str, graph: Any) -> str:
     if name in graph.graph_inputs:
         return name
-    node = getattr(graph.name_to_buffer.get(name), "origin_node", None)
-    return "" if node is None or changes_in_place(node) else str(node.name)
+    held = _own_value(graph.name_to_buffer.get(name))
+    return "" if held is None else held.name
+
+
+def _own_value(buffer: Any) -> torch.fx.Node | None:
+    """Return the fx node whose value a buffer is made for, if that changes nothing in place."""
+    node = getattr(buffer, "origin_node", None)
+    return None if node is None or changes_in_place(node) else node
 
 
 def _name(buffer: Any) -> str:
