@@ -482,6 +482,22 @@ class Mallinfo(ctypes.Structure):
     _fields_ += [("free", ctypes.c_size_t), ("top", ctypes.c_size_t)]
 
 
+@pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex")
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64", "complex128"])
+def test_a_gradient_is_copied_into_the_layout_of_its_result(dtype: str) -> None:
+    load.extension_module()
+    x, w = (torch.arange(16).view(4, 4).to(getattr(torch, dtype)) + n for n in (1, 2))
+    given = torch.arange(16).view(4, 4).to(x.dtype).t()
+    found = []
+    for function in (product, ours(product, "cpp")):
+        for _ in range(3):  # the first is torch's
+            leaf = w.clone().requires_grad_()
+            function(x, leaf).backward(given)
+            assert leaf.grad is not None
+        found.append(leaf.grad)
+    torch.testing.assert_close(found[1], found[0])
+
+
 def in_use() -> tuple[int, int]:
     """Return bytes of C's heap, and blocks of Python's."""
     library = ctypes.CDLL(None)
@@ -503,15 +519,18 @@ def test_many_calls_leave_no_memory_behind() -> None:
         with torch.no_grad():
             mine(x, w)
 
-    calls = 500
-    for _ in range(1000):  # Python's own caches grow by hundreds of blocks, and then no more
+    calls, growth = 500, []
+    for _ in range(100):
         call()
-    before = in_use()
-    for _ in range(calls):
-        call()
-    bytes_, blocks = (b - a for a, b in zip(before, in_use(), strict=True))
-    assert bytes_ < 16 * calls  # less than the smallest block a call
-    assert blocks < calls / 2
+    for _ in range(4):
+        before = in_use()
+        for _ in range(calls):
+            call()
+        bytes_, blocks = (b - a for a, b in zip(before, in_use(), strict=True))
+        assert bytes_ < 16 * calls  # less than the smallest block a call
+        growth.append(blocks)
+    # A block a call would be there every time; Python's own caches grow by hundreds, and stop.
+    assert min(growth) < calls / 4, growth
 
 
 @torch.library.custom_op("wir_straight::told", mutates_args=())
