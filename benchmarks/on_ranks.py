@@ -6,6 +6,7 @@ of them, else on the CPU over gloo. A step lasts as long as on the slowest rank.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 __all__ = [
+    "add_options",
     "device_of",
     "hidden_share",
     "join",
@@ -36,6 +38,16 @@ __all__ = [
 
 #: Beginnings of the names that kernels and work of collectives have in a profile.
 _COMMUNICATION = ("nccl", "gloo:")
+
+
+def add_options(parser: argparse.ArgumentParser, shapes: Iterable[str]) -> None:
+    """Add what benchmarks of several ranks are told: how many, which model, how long."""
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--shape", choices=[*shapes], default="llama")
+    parser.add_argument("--layers", type=int, help="another number of blocks")
+    parser.add_argument("--seconds", type=float, default=280, help="at most, for all")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--here", nargs=3, help=argparse.SUPPRESS)
 
 
 def start(module: str, given: Sequence[str], ranks: int, seconds: float) -> dict[str, Any]:

@@ -217,13 +217,8 @@ def main() -> None:
     )
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--sides", nargs="+", choices=list(SIDES)[2:], default=["ours"])
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--shape", choices=SHAPES, default="llama")
-    parser.add_argument("--layers", type=int, help="another number of blocks")
+    on_ranks.add_options(parser, SHAPES)
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=280, help="at most, for all ways")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--here", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.here:
         rank, ranks, folder = given.here

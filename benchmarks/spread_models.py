@@ -8,13 +8,12 @@ buckets its collectives and moves them to where work hides them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import Partial, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
@@ -23,6 +22,8 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 from torch.nn import functional
+
+from tests.distributed.parallelisms import gathering
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,28 +174,9 @@ def _by_blocks(model: Decoder, compiled: Compile) -> None:
     model.tail = compiled(model.tail)
 
 
-def _gathered(module: nn.Module, name: str) -> Tensor:
-    """Return a parameter as a whole; its gradients are averaged and split again."""
-    shard: Any = module._parameters[name]
-    whole: Tensor = shard.redistribute(placements=[Replicate()]).to_local(
-        grad_placements=[Partial("avg")]
-    )
-    return whole
-
-
 def simple(model: Decoder, mesh: DeviceMesh, compiled: Compile) -> nn.Module:
     """Shard by ops in the graph: SimpleFSDP."""
-    for module in list(model.modules()):
-        names = [name for name, _ in module.named_parameters(recurse=False)]
-        for name in names:
-            shard = distribute_tensor(module._parameters[name].data, mesh, [Shard(0)])
-            module._parameters[name] = nn.Parameter(shard)
-        if names:
-            gathering = {n: property(partial(_gathered, name=n)) for n in names}
-            kind = type(module)
-            module.__class__ = type(f"Simple{kind.__name__}", (kind,), gathering)
-    whole: nn.Module = compiled(model)
-    return whole
+    return compiled(gathering(model, mesh))
 
 
 def tensor(model: Decoder, mesh: DeviceMesh, compiled: Compile) -> nn.Module:

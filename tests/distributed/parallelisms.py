@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -216,24 +217,36 @@ def local(tensor: Any) -> Any:
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
-def gathered_in_graphs(compiled: Compile) -> Any:
-    """SimpleFSDP: Inductor makes one collective of several, whose results are parts of one."""
-    from torch.distributed.tensor import Partial, Replicate, Shard, distribute_tensor
+def _gathered(module: nn.Module, name: str) -> Tensor:
+    """Return a parameter as a whole; its gradients are averaged and split again."""
+    from torch.distributed.tensor import Partial, Replicate
 
-    def gathered(module: nn.Module, name: str) -> Any:
-        shard: Any = module._parameters[name]
-        whole = shard.redistribute(placements=[Replicate()])
-        return whole.to_local(grad_placements=[Partial("avg")])
+    shard: Any = module._parameters[name]
+    whole: Tensor = shard.redistribute(placements=[Replicate()]).to_local(
+        grad_placements=[Partial("avg")]
+    )
+    return whole
 
-    model = nn.ModuleList(Block() for _ in range(2))
+
+def gathering(model: nn.Module, mesh: Any) -> nn.Module:
+    """Spread a model's parameters over a mesh, and gather each where it is read (SimpleFSDP)."""
+    from torch.distributed.tensor import Shard, distribute_tensor
+
     for module in list(model.modules()):
         names = [name for name, _ in module.named_parameters(recurse=False)]
         for name in names:
-            shard = distribute_tensor(module._parameters[name].data, line(), [Shard(0)])
+            shard = distribute_tensor(module._parameters[name].data, mesh, [Shard(0)])
             module._parameters[name] = nn.Parameter(shard)
         if names:
-            parts = {n: property(lambda self, n=n: gathered(self, n)) for n in names}
-            module.__class__ = type("Gathering", (type(module),), parts)
+            parts = {name: property(partial(_gathered, name=name)) for name in names}
+            kind = type(module)
+            module.__class__ = type(f"Gathering{kind.__name__}", (kind,), parts)
+    return model
+
+
+def gathered_in_graphs(compiled: Compile) -> Any:
+    """SimpleFSDP: Inductor makes one collective of several, whose results are parts of one."""
+    model = gathering(nn.ModuleList(Block() for _ in range(2)), line())
     settings = {
         "enable_overlap_scheduling": True,
         "collective_bucketing": True,

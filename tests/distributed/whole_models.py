@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch._functorch.config as functorch_config
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from tests.distributed.parallelisms import gathering, line
 from tests.models.zoo import TRAINING
 
 if TYPE_CHECKING:
@@ -24,35 +25,7 @@ if TYPE_CHECKING:
 
     Compile = Callable[..., Callable[..., Any]]
 
-__all__ = ["MODELS", "RANDOM", "gathering"]
-
-
-def _gathered(module: nn.Module, name: str) -> Tensor:
-    from torch.distributed.tensor import Partial, Replicate
-
-    shard: Any = module._parameters[name]
-    whole: Tensor = shard.redistribute(placements=[Replicate()]).to_local(
-        grad_placements=[Partial("avg")]
-    )
-    return whole
-
-
-def gathering(model: nn.Module) -> nn.Module:
-    """Spread a model's parameters over all ranks, and gather each where it is read."""
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor import Shard, distribute_tensor
-
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    for module in list(model.modules()):
-        names = [name for name, _ in module.named_parameters(recurse=False)]
-        for name in names:
-            shard = distribute_tensor(module._parameters[name].data, mesh, [Shard(0)])
-            module._parameters[name] = nn.Parameter(shard)
-        if names:
-            parts = {name: property(partial(_gathered, name=name)) for name in names}
-            kind = type(module)
-            module.__class__ = type(f"Gathering{kind.__name__}", (kind,), parts)
-    return model
+__all__ = ["MODELS", "RANDOM"]
 
 
 def _step(case: Case, compiled: Compile) -> Any:
@@ -60,7 +33,7 @@ def _step(case: Case, compiled: Compile) -> Any:
     model, _ = case.make()
     torch.manual_seed(case.seed + 1 + dist.get_rank())
     _, args = case.build(case.batch)
-    gathering(model)
+    gathering(model, line())
     torch.manual_seed(3)
     # Torch's key of a graph has the size of a whole parameter: a rank whose part has another size
     # would load what the other rank has compiled.

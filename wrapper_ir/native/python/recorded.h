@@ -179,9 +179,8 @@ inline Object inputs_of(const Recorded* self, PyObject* node, PyObject* gradient
 
 // Call the emitted function of the backward graph, with context variables as they were.
 inline PyObject* run_ready(const Recorded* self, PyObject* values) {
-  static PyObject* const name = PyUnicode_InternFromString("current_callable");
-  const Object emitted = borrowed(PyDict_GetItem(self->part(Recorded::kReady), name));
-  if (emitted.ptr() == nullptr) return PyErr_Format(PyExc_RuntimeError, "the graph is gone");
+  const Object emitted = emitted_of(self->part(Recorded::kReady));
+  if (emitted.ptr() == nullptr) return nullptr;
   std::optional<c10::impl::ExcludeDispatchKeyGuard> no_autocast;
   if (self->has_autocast) no_autocast.emplace(c10::autocast_dispatch_keyset);
   Object context;

@@ -53,15 +53,21 @@ inline bool is_usual(const Straight* self, PyObject* names) {
   return !any_is_on(self->switches) && (self->apply == Py_None || !is_transformed());
 }
 
+// The emitted function of a graph, a dict. Null: a Python error is set.
+inline Object emitted_of(PyObject* graph) {
+  static PyObject* const name = PyUnicode_InternFromString("current_callable");
+  Object emitted = borrowed(PyDict_GetItem(graph, name));
+  if (emitted.ptr() == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, "the compiled graph has no function");
+  }
+  return emitted;
+}
+
 // Call the emitted function of a graph with arguments that the caller holds.
 inline PyObject* run_graph(PyObject* graph, bool has_autocast, PyObject* const* args,
                            Py_ssize_t count) {
-  static PyObject* const name = PyUnicode_InternFromString("current_callable");
-  const Object emitted = borrowed(PyDict_GetItem(graph, name));
-  if (emitted.ptr() == nullptr) {
-    PyErr_SetString(PyExc_RuntimeError, "the compiled graph has no function");
-    return nullptr;
-  }
+  const Object emitted = emitted_of(graph);
+  if (emitted.ptr() == nullptr) return nullptr;
   const bool is_program = Py_TYPE(emitted.ptr()) == function_type;
   auto* function = reinterpret_cast<Function*>(emitted.ptr());
   if (is_program && count == static_cast<Py_ssize_t>(function->info->num_inputs)) {
