@@ -15,7 +15,7 @@ from torch.distributed import _functional_collectives as collectives
 
 import wrapper_ir as wir
 from tests import warm
-from tests.distributed.whole_models import gathering
+from tests.distributed.parallelisms import gathering, line
 from wrapper_ir.analysis.collectives import call_of
 from wrapper_ir.frontends.inductor import OpByOpWarning, compat, one_rank, statistics
 from wrapper_ir.frontends.inductor.group_names import shared_name
@@ -293,7 +293,7 @@ class _Repeated(torch.nn.Module):
 def test_what_is_gathered_once_is_saved_once_for_the_backward() -> None:
     """Each use has a wait of its own, whose result would be given up with the others' memory."""
     with _as_rank(0), compiler_config.patch(compile_on_one_rank=False), wir.record() as programs:
-        compiled = torch.compile(gathering(_Repeated()), backend="wrapper_ir")
+        compiled = torch.compile(gathering(_Repeated(), line()), backend="wrapper_ir")
         compiled(torch.ones(6, 6)).sum().backward()
     forward, backward = programs
     assert len(_groups(forward)) == 1
