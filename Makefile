@@ -8,7 +8,7 @@ VENV   := .venv$(if $(filter-out $(PINNED),$(TORCH)),-$(TORCH))
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.wrapper-ir-installed
 # The first interpreter that runs and is new enough; a version manager's shim may exist and not run.
-PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 
 # Tests and benchmarks start hundreds of processes, which are to find our modules compiled, as users do.
@@ -103,8 +103,8 @@ docs: setup ## the documents as a site, in site/
 wheel: setup ## build a wheel, install it in an empty folder and try it there
 	$(BIN)/python -m pytest tests/test_wheel.py
 
-release: setup ## sdist and wheel from a clean clone, tried in empty environments (PYTHONS="python3.11 ..."), checksums, the site
-	$(BIN)/python -m tools.release $(PYTHONS:%=--python %)
+release: setup ## sdist and wheel from a clean clone, tried in empty environments (PYTHONS="python3.11 ..." HOME_URL=https://...), checksums, the site
+	$(BIN)/python -m tools.release $(PYTHONS:%=--python %) $(if $(HOME_URL),--home-url '$(HOME_URL)')
 	$(SITE)
 
 explorer: ## build the explorer's page from explorer/ (needs node 20 or newer)

@@ -61,3 +61,11 @@ def test_the_extra_for_tests_brings_what_snapshots_need_and_nothing_more() -> No
 def test_the_citation_is_of_this_version() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == wrapper_ir.__version__
+
+
+def test_each_area_of_the_code_is_one_of_which_owners_are_asked() -> None:
+    lines = (FORGE / "CODEOWNERS").read_text(encoding="utf-8").splitlines()
+    patterns = [line.split()[0] for line in lines if line and not line.startswith("#")]
+    assert all((ROOT / pattern.strip("/")).exists() for pattern in patterns if pattern != "*")
+    packages = {file.parent.name for file in ROOT.glob("wrapper_ir/*/__init__.py")}
+    assert {f"/wrapper_ir/{name}/" for name in packages} <= set(patterns)

@@ -1,6 +1,9 @@
 """Build what is released, from a clean clone, and try it: sdist, wheel, checksums.
 
-    python -m tools.release --output dist [--python python3.12 ...]
+    python -m tools.release --output dist [--python python3.12 ...] [--home-url https://...]
+
+The address of the project is not in ``pyproject.toml``, since the same tag may be released from any
+forge: it is written into the clone, and from there into the metadata of both files.
 
 The sdist is built from a clone of HEAD, and the wheel from the sdist, so each holds what the next
 one needs. The wheel is installed in an empty environment of each interpreter, where ``wrapper-ir
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -21,6 +25,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from tests.pages import Block, blocks, steps
 from wrapper_ir import __version__
@@ -55,10 +60,36 @@ def objection(changes: str, tags: Iterable[str], version: str) -> str:
     return ""
 
 
-def build(room: Path) -> tuple[Path, Path]:
+def address(text: str) -> str:
+    """Return the address of a project, without a slash at its end.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none that a browser opens.
+    """
+    parts = urlsplit(text)
+    printable = text.isascii() and text.isprintable() and not set(text) & set(' "<>\\')
+    if parts.scheme not in ("http", "https") or not parts.hostname or not printable:
+        raise argparse.ArgumentTypeError(f"{text!r} is no address such as https://host/project")
+    return text.rstrip("/")
+
+
+def with_address(project: str, home: str) -> str:
+    """Return the text of ``pyproject.toml`` with an address of the project."""
+    table = "[project.urls]\n"
+    if table in project:
+        raise SystemExit("pyproject.toml has [project.urls]: --home-url would not be used")
+    before, following, after = project.partition("[project.optional-dependencies]\n")
+    assert following
+    return f"{before}{table}Homepage = {json.dumps(home)}\n\n{following}{after}"
+
+
+def build(room: Path, home: str = "") -> tuple[Path, Path]:
     """Build the sdist from a clone of HEAD and the wheel from the sdist; return both."""
     epoch = {"SOURCE_DATE_EPOCH": run("git", "log", "-1", "--format=%ct")}
     run("git", "clone", "--quiet", ROOT, room / "clone")
+    if home:
+        file = room / "clone/pyproject.toml"
+        file.write_text(with_address(file.read_text("utf-8"), home), "utf-8")
     made = room / "made"
     hatch = (sys.executable, "-m", "hatchling", "build", "-d", made)
     run(*hatch, "-t", "sdist", cwd=room / "clone", **epoch)
@@ -116,13 +147,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--output", type=Path, default=ROOT / "dist")
     parser.add_argument("--python", action="append", help="an interpreter; may be repeated")
+    parser.add_argument(
+        "--home-url", type=address, default="", help="the project's address, for the metadata"
+    )
     options = parser.parse_args()
     tags = run("git", "tag", "--points-at", "HEAD").split()
     if problem := objection(run("git", "status", "--porcelain"), tags, __version__):
         raise SystemExit(problem)
     with tempfile.TemporaryDirectory(prefix="wrapper_ir_release_") as name:
         room = Path(name)
-        made = build(room)
+        made = build(room, options.home_url)
         for number, python in enumerate(options.python or [sys.executable]):
             (folder := room / str(number)).mkdir()
             try_wheel(made[1], python, folder)
@@ -132,6 +166,7 @@ def main() -> None:
         for file in made:
             shutil.copy(file, options.output)
     print(write_checksums(options.output).read_text("utf-8"), end="")
+    print(options.home_url or "no link in the metadata: HOME_URL=https://... would write one")
     print(f"{__version__}: tagged" if tags else f"{__version__}: HEAD has no tag yet, a rehearsal")
 
 

@@ -215,7 +215,7 @@ def test_keys_and_help(opened: Callable[..., Page], tmp_path: Path) -> None:
     page = opened(wir.explore(sample(tmp_path), targets=["python"]), color_scheme="dark")
     page.keyboard.press("j")
     page.keyboard.press("j")
-    assert page.evaluate("location.hash") == "#body[1]"
+    page.wait_for_function("location.hash === '#body[1]'")
     page.keyboard.press("3")
     page.wait_for_selector("#below canvas")
     page.keyboard.press("?")
@@ -224,9 +224,10 @@ def test_keys_and_help(opened: Callable[..., Page], tmp_path: Path) -> None:
     assert {"/", "j, k", "?"} <= set(listed)
     page.keyboard.press("Escape")
     page.wait_for_selector("dialog:not([open])", state="attached")
-    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    colour = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(colour)
     page.keyboard.press("t")
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != dark
+    page.wait_for_function(f"dark => {colour} !== dark", arg=dark)
     page.focus("#middle .list")
     page.keyboard.press("End")
     page.wait_for_selector("#middle .row >> text=return %y")

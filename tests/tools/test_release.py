@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
-from typing import TYPE_CHECKING
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
 
-from tools.release import objection, write_checksums
+import pytest
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from tools.release import address, objection, with_address, write_checksums
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_only_what_is_committed_and_tagged_alike_is_released() -> None:
@@ -27,3 +32,43 @@ def test_checksums_are_those_that_sha256sum_checks(tmp_path: Path) -> None:
     assert subprocess.run(check, cwd=tmp_path, check=False).returncode == 0
     (tmp_path / "a.whl").write_text("other")
     assert subprocess.run(check, cwd=tmp_path, check=False, capture_output=True).returncode == 1
+
+
+def test_the_address_of_the_project_is_in_the_metadata_of_both_files(tmp_path: Path) -> None:
+    project = tmp_path / "pyproject.toml"
+    project.write_text(with_address((ROOT / "pyproject.toml").read_text(), "https://host.org/it"))
+    for name in ("README.md", "LICENSE", "wrapper_ir/__init__.py", "tests/programs/aliases.wir"):
+        (file := tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes((ROOT / name).read_bytes())
+    command = [sys.executable, "-m", "hatchling", "build", "-d", "made"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    link = "Project-URL: Homepage, https://host.org/it"
+    (sdist,) = tmp_path.glob("made/*.tar.gz")
+    with tarfile.open(sdist) as packed:
+        (name,) = (each for each in packed.getnames() if each.endswith("/PKG-INFO"))
+        assert (info := packed.extractfile(name)) is not None
+        assert link in info.read().decode().splitlines()
+    (wheel,) = tmp_path.glob("made/*.whl")
+    with zipfile.ZipFile(wheel) as parts:
+        (name,) = (each for each in parts.namelist() if each.endswith("/METADATA"))
+        assert link in parts.read(name).decode().splitlines()
+
+
+def test_only_an_address_that_a_browser_opens_is_written() -> None:
+    assert address("https://host.org/a/project/") == "https://host.org/a/project"
+    for wrong in (
+        "",
+        "host.org/it",
+        "ssh://host.org/it",
+        "https:///it",
+        'https://h/"]\nx',
+        "http://h/ x",
+    ):
+        with pytest.raises(argparse.ArgumentTypeError):
+            address(wrong)
+
+
+def test_an_address_is_written_only_once() -> None:
+    project = with_address((ROOT / "pyproject.toml").read_text(), "https://host.org/it")
+    with pytest.raises(SystemExit, match=r"\[project.urls\]"):
+        with_address(project, "https://host.org/other")

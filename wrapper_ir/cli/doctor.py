@@ -141,7 +141,7 @@ _TORCHES = {
 }
 
 #: Minor version of Python 3 -> its standing.
-_PYTHONS = {11: _SUPPORTED, 12: _TRIED}
+_PYTHONS = {11: _SUPPORTED, 12: _TRIED, 13: _TRIED, 14: _TRIED}
 
 #: Processor -> its standing, on Linux.
 _MACHINES = {"x86_64": _SUPPORTED}
