@@ -319,6 +319,10 @@ TWO: dict[str, tuple[Callable[..., Any], str]] = {
     "distributed tensors": (distributed_tensors, "all_gather_into_tensor"),
 }
 
+#: Those of them that are least like the others: sizes that change, messages from rank to rank,
+#: parts that change places, parameters that are gathered.
+SOME = ("dynamic tensor parallel", "pipeline", "expert parallel", "fsdp in lower precision")
+
 #: Those that are tried with every emitter, and not in turn.
 MORE: dict[str, tuple[Callable[..., Any], str]] = {
     "blocks in turn": (blocks_in_turn, ""),

@@ -397,10 +397,10 @@ SPREAD = {
         (4, parallelisms.FOUR),
     )
 }
-#: Those over two ranks, each with one emitter in turn.
+#: Some over two ranks, each with one emitter in turn; the rest of emitters and cases is long.
 IN_TURN = {
-    f"{name} in {emitter}": (*case, (emitter,))
-    for (name, case), emitter in zip(parallelisms.TWO.items(), itertools.cycle(EMITTERS))
+    f"{name} in {emitter}": (*parallelisms.TWO[name], (emitter,))
+    for name, emitter in zip(parallelisms.SOME, itertools.cycle(EMITTERS))
 }
 #: Those in lower precision, or with gradients near zero.
 LOOSE = ("sequence parallel", "fsdp in lower precision", "gathered in graphs", *whole_models.MODELS)

@@ -318,8 +318,9 @@ def test_what_a_caller_sees_is_what_stock_shows(scene: Callable[..., Any]) -> No
     assert play(ours(product)) == wanted
 
 
+# Where any op will do, it is one of PyTorch's library: nothing has to be compiled for it.
 def one_unused(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
-    return x * w, (x + w).exp()
+    return x @ w, w @ x
 
 
 def some_without_gradients(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
@@ -327,11 +328,11 @@ def some_without_gradients(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
 
 
 def with_a_number(x: Tensor, w: Tensor) -> tuple[Any, ...]:
-    return x * w, x.size(0) * 2
+    return x @ w, x.size(0) * 2
 
 
 def unsafe_view(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
-    return (torch.ops.aten._unsafe_view(x * w, (-1,)),)
+    return (torch.ops.aten._unsafe_view(x @ w, (-1,)),)
 
 
 def with_dropout(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
@@ -344,20 +345,20 @@ def written_to(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
 
 
 def parameter_returned(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
-    return w, x * w
+    return w, x @ w
 
 
 def view_returned(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
-    return (w.t(), (x * w).t())
+    return (w.t(), (x @ w).t())
 
 
 def views_of_views(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
-    y = x * w
+    y = x @ w
     return (y.t(), y[1:].t(), w.t()[1:], x.view(-1), y)
 
 
 def halves(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
-    return (x * w).chunk(2) + w.unbind()
+    return (x @ w).chunk(2) + w.unbind()
 
 
 def changed_with_gradients(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
@@ -379,8 +380,8 @@ def changed_and_viewed(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
 
 def gradients_turned_off(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
     with torch.no_grad():
-        y = x * w
-    return y, y * w
+        y = x @ w
+    return y, y @ w
 
 
 # Dynamo looks whether what is recorded has a gradient, where a graph breaks.

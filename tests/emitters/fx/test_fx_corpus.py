@@ -170,7 +170,7 @@ def test_export(name: str) -> None:
     check(name, "decomposed", functional.module())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SOME)
 def test_compilers_of_others(name: str) -> None:
     module, _ = support.module(name)
     function = aot_eager(module, inputs(name))
