@@ -16,7 +16,7 @@ __all__ = ["PASSED", "Findings", "kind", "section", "write", "written"]
 
 PASSED = "passed"
 _KEY = ("torch", "dtype", "op")
-_LABEL = re.compile(r"(?:nn modules, )?\w+(?:, backward)?(?:, dynamic)?")
+_LABEL = re.compile(r"(?:nn modules, )?\w+(?:, backward)?(?:, dynamic)?(?:, cuda)?")
 _BEGIN, _END = "<!-- opinfo -->", "<!-- /opinfo -->"
 
 
