@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -73,7 +74,7 @@ def measure(calls: int) -> dict[str, float]:
     program = wir.plan_memory(long_program(calls, f"{calls}_{time.time_ns()}"))
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        artifact = wir.emit(program, "cpp")
+        artifact: Any = wir.emit(program, "cpp")
         emitted = time.perf_counter()
         library = artifact.export(Path(folder) / "m.so")
         done = time.perf_counter()

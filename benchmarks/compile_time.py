@@ -147,7 +147,8 @@ def main() -> None:
     parser.add_argument("--training", action="store_true", help="with --here: a training step")
     options = parser.parse_args()
     if options.here:
-        print(compile_here(*options.here, options.training))
+        backend, name = options.here
+        print(compile_here(backend, name, options.training))
         return
     sides = {STOCK: STOCK, OURS: STOCK if options.control else OURS}
     rounds = []

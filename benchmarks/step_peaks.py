@@ -70,7 +70,7 @@ def t5() -> Step:
     from transformers import T5Config, T5ForConditionalGeneration
 
     sizes = {"d_model": 768, "d_ff": 3072, "num_layers": 4, "num_decoder_layers": 4}
-    config = T5Config(
+    config = T5Config(  # type: ignore[call-arg]
         **sizes,
         num_heads=12,
         dropout_rate=0.0,
@@ -88,7 +88,7 @@ def vit() -> Step:
     from transformers import ViTConfig, ViTForImageClassification
 
     sizes = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 6}
-    config = ViTConfig(**sizes, num_attention_heads=16, num_labels=1000)
+    config = ViTConfig(**sizes, num_attention_heads=16, num_labels=1000)  # type: ignore[call-arg]
     model = fake(real(lambda: ViTForImageClassification(config)), torch.float32)
 
     def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

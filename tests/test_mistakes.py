@@ -61,7 +61,7 @@ def test_what_is_no_program_is_refused(name: str, given: object) -> None:
 
 
 def builder() -> tuple[wir.Builder, wir.build.Buffer]:
-    b = wir.Builder("p")
+    b: Any = wir.Builder("p")
     return b, b.input("x", "f32", (4,))
 
 
@@ -133,12 +133,12 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[WrapperIRError], str]] = {
         r"b\.symbol",
     ),
     "a number for a region": (
-        lambda: (lambda b, x: b.cond(True, [x], 3, 4))(*builder()),
+        lambda: (lambda b, x: b.cond(True, [x], 3, 4))(*builder()),  # type: ignore[attr-defined]
         ArgumentError,
         "not a function",
     ),
     "a number for an order": (
-        lambda: (lambda b, x: b.permute(x, 3))(*builder()),
+        lambda: (lambda b, x: b.permute(x, 3))(*builder()),  # type: ignore[attr-defined]
         LayoutError,
         "permutation of 1",
     ),
@@ -149,7 +149,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[WrapperIRError], str]] = {
     ),
     "a device alone": (
         lambda: (
-            lambda b, x: b.extern("aten::relu(Tensor self) -> Tensor", x, on="cpu", results=[None])
+            lambda b, x: b.extern("aten::relu(Tensor self) -> Tensor", x, on="cpu", results=[None])  # type: ignore[attr-defined]
         )(*builder()),
         ArgumentError,
         "the device and the stream",

@@ -11,8 +11,7 @@ from torch import nn
 
 import wrapper_ir as wir
 from tests import warm
-from tests.debug_printer.test_bisect import SCALE
-from tests.debug_printer.test_running import CRASHING, W, X, scale
+from tests.debug_printer.test_running import CRASHING, SCALE, W, X, scale
 from tests.emitters.corpus import CASES, program
 from wrapper_ir.debug_printer import DebugPrinter, bisect, calls_of, insert_probes
 from wrapper_ir.emitters.base import EmitError

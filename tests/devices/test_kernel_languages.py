@@ -145,7 +145,7 @@ inline loops::Kernel<const float*, float*, std::int64_t> double_1{double_1_text}
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_cpp")
 def test_a_launcher_in_a_vendors_header_runs_it_in_cpp(tmp_path: Path) -> None:
-    artifact = wir.emit(wir.parse(TEXT), "cpp")
+    artifact: Any = wir.emit(wir.parse(TEXT), "cpp")
     assert artifact.sources["loops.h"] == HEADER
     assert OBJECT in artifact.source
     assert "double_1.load(0);" in artifact.source
@@ -178,7 +178,7 @@ def by_python() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("by_python")
 def test_the_python_side_launches_it_for_cpp(tmp_path: Path) -> None:
-    artifact = wir.emit(wir.parse(TEXT), "cpp")
+    artifact: Any = wir.emit(wir.parse(TEXT), "cpp")
     types = "AtenTensorHandle, AtenTensorHandle, std::int64_t"
     assert f"inline wir::PythonKernel<{types}> double_1{{" in artifact.source
     packaged = wir.load_package(artifact.export(tmp_path / "m.pt2"))
@@ -202,7 +202,7 @@ finally:
 @pytest.mark.slow
 @pytest.mark.usefixtures("by_python")
 def test_without_the_python_side_a_program_says_what_it_lacks(tmp_path: Path) -> None:
-    package = wir.emit(wir.parse(TEXT), "cpp").export(tmp_path / "m.pt2")
+    package = wir.emit(wir.parse(TEXT), "cpp").export(tmp_path / "m.pt2")  # type: ignore[attr-defined]
     done = warm.run(ALONE, str(package))
     assert done.returncode != 0
     assert "WIR2165: the program runs on a device whose Python side" in done.stderr

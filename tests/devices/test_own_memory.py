@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -192,7 +192,7 @@ def test_in_cpp_it_takes_an_allocator_for_cpp() -> None:
 @pytest.mark.usefixtures("in_cpp")
 @pytest.mark.parametrize("strategy", ["reuse", "pool"])
 def test_it_runs_in_cpp(strategy: str, tmp_path: Path) -> None:
-    artifact = wir.emit(wir.plan_memory(program(), strategy), "cpp")
+    artifact: Any = wir.emit(wir.plan_memory(program(), strategy), "cpp")
     assert artifact.source.count("wir::allocated(own::tiled, ") == 2
     packaged = wir.load_package(artifact.export(tmp_path / "m.so"))
     for call in (artifact.load(), packaged):
@@ -226,7 +226,7 @@ CUMSUM = (
 @pytest.mark.usefixtures("tiles")
 @pytest.mark.parametrize("strategy", ["reuse", "pool"])
 def test_graphs_call_the_allocators(strategy: str) -> None:
-    artifact = wir.emit(wir.plan_memory(filled(), strategy), "fx")
+    artifact: Any = wir.emit(wir.plan_memory(filled(), strategy), "fx")
     assert artifact.source.count("test_own_memory.tiled(") == 2
     assert "as_strided" not in artifact.source
     x = torch.randn(5, 6)

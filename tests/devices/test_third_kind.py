@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -161,7 +161,7 @@ def in_cpp() -> Iterator[devices.DeviceKind]:
 
 @pytest.mark.usefixtures("in_cpp")
 def test_its_cpp_side_is_what_programs_in_cpp_call() -> None:
-    made = wir.emit(wir.parse(TEXT), "cpp")
+    made: Any = wir.emit(wir.parse(TEXT), "cpp")
     assert made.sources["npu.h"] == CPP.headers["npu.h"]
     assert made.manifest.device.type == "npu"
     source = made.source

@@ -254,7 +254,7 @@ def gathered_in_graphs(compiled: Compile) -> Any:
     }
 
     def loss_of(x: Tensor) -> Tensor:
-        for block in model:
+        for block in model:  # type: ignore[attr-defined]
             x = block(x)
         return x.square().mean()
 
@@ -303,7 +303,7 @@ def two_dimensions(compiled: Compile) -> Any:
 
 
 def two_dimensions_on_one_rank(compiled: Compile) -> Any:
-    with torch.compiler.config.patch(compile_on_one_rank=True):
+    with torch.compiler.config.patch(compile_on_one_rank=True):  # type: ignore[attr-defined]
         return two_dimensions(compiled)
 
 

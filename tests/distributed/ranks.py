@@ -344,7 +344,7 @@ def pairs(compiled: Compile) -> Any:
 
 def on_one_rank(compiled: Compile) -> Any:
     """Torch's setting that hides from a graph which rank compiles it: groups come as objects."""
-    with torch.compiler.config.patch(compile_on_one_rank=True):
+    with torch.compiler.config.patch(compile_on_one_rank=True):  # type: ignore[attr-defined]
         return [_grouped(compiled), tensor_parallel(compiled), in_place(compiled)]
 
 

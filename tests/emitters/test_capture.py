@@ -147,7 +147,7 @@ def test_dropout_of_attention_in_training(role: str, rate: str, is_refused: bool
 def test_programs_without_a_gpu() -> None:
     program = wir.parse("wir 2\nprogram @p inference planned\ninput %x : f32[4] @cpu\nreturn %x\n")
     assert why_not_captured(program) == ("the program has no GPU buffers",)
-    function = wir.compile(program, cuda_graph=True)
+    function: Any = wir.compile(program, cuda_graph=True)
     x = torch.ones(4)
     assert function(x)[0] is x
     assert function.cuda_graphs.status.reasons == {"the program has no GPU buffers": 1}
@@ -199,9 +199,9 @@ return %h
 
 def test_programs_in_cpp_are_wrapped_likewise() -> None:
     program = wir.parse("wir 2\nprogram @p inference planned\ninput %x : f32[4] @cpu\nreturn %x\n")
-    artifact = wir.emit(program, "cpp", cuda_graph=True)
+    artifact: Any = wir.emit(program, "cpp", cuda_graph=True)
     assert "captured(call, CaptureFacts(program='p'" in artifact.as_module().source
-    assert "captured" not in wir.emit(program, "cpp").as_module().source
+    assert "captured" not in wir.emit(program, "cpp").as_module().source  # type: ignore[attr-defined]
     x = torch.ones(4)
     module: dict[str, Any] = {}
     exec(artifact.as_module().source, module)  # as caches of compiled graphs do

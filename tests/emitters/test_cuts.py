@@ -213,7 +213,7 @@ def loaded(program: Program, name: str) -> tuple[types.ModuleType, list[Stand]]:
         stands.append(Stand())
         return stands[-1]
 
-    module = types.ModuleType(name)
+    module: Any = types.ModuleType(name)
     module.stand = stand  # type: ignore[attr-defined]
     exec(compile(source, name, "exec"), module.__dict__)
     return module, stands
@@ -234,7 +234,7 @@ def rounds(call: Any, program: Program, stands: list[Stand] | None = None) -> li
 def test_pieces_are_captured_and_replayed() -> None:
     program = wir.parse(TEXT)
     module, stands = loaded(program, "whole")
-    module.w = on_cpu(program).data["w"]
+    module.w = on_cpu(program).data["w"]  # type: ignore[attr-defined]
     plain = wir.emit(on_cpu(program)).load_boxed()
     for ours, theirs in zip(
         rounds(module.call, program, stands), rounds(plain, program), strict=True
@@ -271,7 +271,7 @@ def test_a_piece_may_write_to_constants() -> None:
     program = wir.parse(text)
     module, stands = loaded(program, "counting")
     cpu = on_cpu(program)
-    module.w, module.y = cpu.data["w"], cpu.data["y"].clone()
+    module.w, module.y = cpu.data["w"], cpu.data["y"].clone()  # type: ignore[attr-defined]
     other = on_cpu(program)
     plain = wir.emit(other).load_boxed()
     for seed in range(5):
@@ -288,7 +288,7 @@ def test_calls_take_turns() -> None:
     """A call that waits between its pieces is not overtaken: they share the graphs' memory."""
     program = wir.parse(TEXT)
     module, stands = loaded(program, "turns")
-    module.w = on_cpu(program).data["w"]
+    module.w = on_cpu(program).data["w"]  # type: ignore[attr-defined]
     rounds(module.call, program, stands)
     expected = {
         seed: wir.emit(on_cpu(program)).load_boxed()(inputs(program, seed)) for seed in (7, 8)
@@ -299,7 +299,7 @@ def test_calls_take_turns() -> None:
         copied(*args)
         time.sleep(0.1)
 
-    module.aten_copy_ = slow
+    module.aten_copy_ = slow  # type: ignore[attr-defined]
 
     def run(seed: int) -> None:
         with torch.no_grad():
@@ -338,7 +338,7 @@ return %g
     program = wir.parse(text)
     assert len(pieces(wir.verify(cut(program)))) == 2
     module, _ = loaded(program, "sizes")
-    module.w = on_cpu(program).data["w"]
+    module.w = on_cpu(program).data["w"]  # type: ignore[attr-defined]
     plain = wir.emit(on_cpu(program)).load_boxed()
     for rows in (3, 5, 3, 5, 3, 5, 5, 3):
         x = torch.randn(rows, 4)

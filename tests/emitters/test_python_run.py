@@ -394,7 +394,7 @@ def test_constants_are_the_tensors_given() -> None:
 def test_each_load_has_constants_of_its_own() -> None:
     made = artifact(program("extern_out"))
     first, second = made.load_module(), made.load_module()
-    second.bias = torch.zeros(3)
+    second.bias = torch.zeros(3)  # type: ignore[attr-defined]
     assert first.bias is not second.bias
 
 

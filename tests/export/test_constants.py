@@ -14,6 +14,7 @@ import torch
 import wrapper_ir as wir
 from wrapper_ir.aot.build import library as building
 from wrapper_ir.aot.build.constants import blob_of, write_blob
+from wrapper_ir.aot.build.work import BuildOptions
 from wrapper_ir.aot.errors import ConstantValueError, TooLargeError
 from wrapper_ir.devices import TYPE_NUMBERS
 from wrapper_ir.emitters.cpp.constants import constant_table
@@ -150,8 +151,8 @@ def test_what_is_too_large_is_told_before_it_is_written() -> None:
     )
     artifact = building_artifact(program)
     with pytest.raises(TooLargeError, match="4294967296"):
-        building.prepared(artifact, building.BuildOptions(constants="embedded"))
-    assert building.prepared(artifact, building.BuildOptions())[1] == "beside"
+        building.prepared(artifact, BuildOptions(constants="embedded"))
+    assert building.prepared(artifact, BuildOptions())[1] == "beside"
 
 
 _LARGE = """

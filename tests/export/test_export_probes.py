@@ -153,7 +153,7 @@ def test_the_words_are_those_of_python(load: Callable[[str], Library], tmp_path:
     assert len(files) == 2 * len(INPUTS) + 6
     for file in files:
         theirs = torch.load(file, weights_only=True)
-        ours = torch.load(tmp_path / "ours_save" / file.name, weights_only=True)
+        ours = torch.load(tmp_path / "ours_save" / file.name, weights_only=True)  # type: ignore[attr-defined]
         assert (ours.dtype, ours.shape, ours.stride()) == (
             theirs.dtype,
             theirs.shape,

@@ -11,6 +11,7 @@ import wrapper_ir as wir
 from tests.export.support import PLAIN, captured, nested, plus_one, run
 from wrapper_ir.aot.build import library as building
 from wrapper_ir.aot.build.kernels import check_text
+from wrapper_ir.aot.build.work import BuildOptions
 from wrapper_ir.aot.errors import KernelIsaError
 from wrapper_ir.errors import OptionValueError
 from wrapper_ir.toolchain.isa import cpu_features
@@ -53,7 +54,7 @@ def test_kernels_for_vectors_no_wider_are_taken(tmp_path: Path, isa: str) -> Non
 
 def test_a_level_asks_for_that_level_and_no_more(tmp_path: Path) -> None:
     artifact = wir.emit(plus_one(), "cpp")
-    built = building.build(artifact, tmp_path, building.BuildOptions(isa="x86-64-v3"))
+    built = building.build(artifact, tmp_path, BuildOptions(isa="x86-64-v3"))
     assert {"avx2", "fma", "bmi2"} <= set(built.features)
     assert not [feature for feature in built.features if feature.startswith("avx512")]
 

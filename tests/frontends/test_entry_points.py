@@ -183,7 +183,7 @@ class _Piece(nn.Module):
             self._made = torch._inductor.standalone_compile(
                 _with_tuple(self._part), list(args), dynamic_shapes="from_graph", options=options
             )
-            self._made.save(path=self._path, format="unpacked")
+            self._made.save(path=self._path, format="unpacked")  # type: ignore[attr-defined]
         return self._made(*args)[0]
 
 

@@ -41,7 +41,7 @@ def _as_rank(rank: int) -> Iterator[None]:
     torch._dynamo.reset()
     dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=4)
     try:
-        with compiler_config.patch(compile_on_one_rank=True):
+        with compiler_config.patch(compile_on_one_rank=True):  # type: ignore[attr-defined]
             yield
     finally:
         dist.destroy_process_group()
@@ -264,7 +264,7 @@ def test_distributed_tensors_are_captured_as_what_this_rank_has_of_them() -> Non
     with _as_rank(1):
         plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
         parallelize_module(model, _mesh()["tp"], plan)
-        with compiler_config.patch(compile_on_one_rank=False):
+        with compiler_config.patch(compile_on_one_rank=False):  # type: ignore[attr-defined]
             program = wir.capture(model.eval(), (torch.ones(4, 6),))
     assert sorted(program.layout(name).size for name in program.constants) == [
         (4,),
@@ -292,7 +292,7 @@ class _Repeated(torch.nn.Module):
 
 def test_what_is_gathered_once_is_saved_once_for_the_backward() -> None:
     """Each use has a wait of its own, whose result would be given up with the others' memory."""
-    with _as_rank(0), compiler_config.patch(compile_on_one_rank=False), wir.record() as programs:
+    with _as_rank(0), compiler_config.patch(compile_on_one_rank=False), wir.record() as programs:  # type: ignore[attr-defined]
         compiled = torch.compile(gathering(_Repeated(), line()), backend="wrapper_ir")
         compiled(torch.ones(6, 6)).sum().backward()
     forward, backward = programs

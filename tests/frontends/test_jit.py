@@ -77,7 +77,7 @@ class Slotted:
 
     def own(self) -> float:
         try:
-            return self.__own + self.empty
+            return self.__own + self.empty  # type: ignore[attr-defined]
         except AttributeError:
             return self.__own
 
@@ -487,7 +487,7 @@ def test_no_effect_of_tracing_is_left() -> None:
 
         return function
 
-    slotted = Slotted()
+    slotted: Any = Slotted()
 
     def slots(x: Tensor) -> Tensor:
         slotted.value += 1

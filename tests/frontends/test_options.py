@@ -272,7 +272,7 @@ def test_an_installation_heeds_settings_of_inductor() -> None:
 def test_each_option_of_this_release_of_inductor_is_passed_on_or_mapped_or_refused() -> None:
     """A release brings new ones: say in ``inductor_options.txt`` what becomes of each."""
     known = fates()
-    assert sorted(set(torch._inductor.config._config) - set(known)) == []
+    assert sorted(set(torch._inductor.config._config) - set(known)) == []  # type: ignore[attr-defined]
     ways = {way: {name for name in known if known[name].way == way} for way, _ in known.values()}
     assert set(ways) == {
         *("passed", "ours", "mapped", "refused"),
@@ -289,7 +289,7 @@ def test_each_option_of_this_release_of_inductor_is_passed_on_or_mapped_or_refus
 @pytest.mark.parametrize("way", ["passed", "refused"])
 def test_an_option_of_inductor_does_what_the_table_says(way: str) -> None:
     """With another value than holds, each that is a truth value or a number."""
-    config = torch._inductor.config
+    config: Any = torch._inductor.config
     for name, fate in fates().items():
         if name not in config._config or fate.way != way:
             continue

@@ -62,7 +62,7 @@ def test_a_fork_and_a_join_by_events() -> None:
 
     program = one(forked)
     assert [each.device for each in program.streams] == [GPU]
-    assert all(each.user_object is not None for each in (*program.streams, *program.events))
+    assert all(each.user_object is not None for each in (*program.streams, *program.events))  # type: ignore[attr-defined]
     assert body(program) == (
         "%buf0 = allocate\n"
         "aten::mm.out(%arg0_1, %arg0_1, out=out %buf0) @cuda:0\n"

@@ -331,7 +331,7 @@ def test_a_program_that_is_not_its_graph_is_an_error_or_a_warning(
     program, graph = recorded(pieces)
     changes = (changed for _, changed in older_arguments(program) if not diagnose(changed))
     changed = next(each for each in changes if not wir.validate(each, graph).ok)
-    stock = contract_check.compare_lines
+    stock = contract_check.compare_lines  # type: ignore[attr-defined]
     monkeypatch.setattr(contract_check, "compare_lines", lambda _, graph: stock(changed, graph))
     torch._dynamo.reset()
     compiled = torch.compile(pieces, backend="wrapper_ir", options={"validate": "error"})
@@ -428,7 +428,7 @@ def test_what_is_read_too_late_is_an_error_without_any_option(
     monkeypatch.delenv("WRAPPER_IR_VALIDATE")
     program, _ = recorded(product_then_doubled)
     ((_, late),) = swapped_calls(program)
-    stock, compared = contract_check.compare_lines, []
+    stock, compared = contract_check.compare_lines, []  # type: ignore[attr-defined]
 
     def changed(_: Program, graph: torch.fx.GraphModule) -> Any:
         compared.append(graph)

@@ -103,7 +103,7 @@ def test_an_input_without_a_form_is_named() -> None:
     graph.output((added,))
     with pytest.raises(aten.UnsupportedGraphError, match="is not strided") as caught:
         wir.from_fx(torch.fx.GraphModule(nn.Module(), graph))
-    assert [problem.node for problem in caught.value.fields["problems"]] == ["y", "z"]
+    assert [problem.node for problem in caught.value.fields["problems"]] == ["y", "z"]  # type: ignore[attr-defined]
 
 
 def test_all_nodes_without_a_form_are_listed_with_their_lines() -> None:

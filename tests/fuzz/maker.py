@@ -601,7 +601,7 @@ def inputs_for(
             found.append(seen[key])
             continue
         # Zeros in all of it: views of it reach what lies between its elements.
-        tensor = torch.empty_strided(size, stride, dtype=dtype)
+        tensor: Any = torch.empty_strided(size, stride, dtype=dtype)
         tensor.untyped_storage().fill_(0)
         if seed % 3 == 0 and not item.donated:  # somewhere inside a larger piece of memory
             room = tensor.untyped_storage().nbytes() // dtype.itemsize + 8

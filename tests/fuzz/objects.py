@@ -225,6 +225,6 @@ def state_of(value: Any) -> list[Any]:
     """What can be seen of an object: tensors and numbers. Everything else shows itself."""
     if not isinstance(value, torch.ScriptObject):
         return [value]
-    if "get_raw_queue" in value._method_names():
-        return [*value.get_raw_queue()]
-    return [value.info()]
+    if "get_raw_queue" in value._method_names():  # type: ignore[attr-defined]
+        return [*value.get_raw_queue()]  # type: ignore[attr-defined]
+    return [value.info()]  # type: ignore[attr-defined]

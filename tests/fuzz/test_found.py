@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import sympy
 import torch
 
@@ -11,6 +13,9 @@ from tests.fuzz.maker import inputs_for
 from wrapper_ir.aot.emitter import CppArtifact
 from wrapper_ir.emitters.cpp.renderer import MAIN_FILE
 from wrapper_ir.lines import expr
+
+if TYPE_CHECKING:
+    from wrapper_ir.build.values import Buffer
 
 
 def test_fx_chooses_between_a_number_and_a_symbol() -> None:
@@ -115,7 +120,7 @@ def test_kept_arenas_are_planned_around_regions_that_have_arenas() -> None:
     b = wir.Builder("around")
     x = b.input("x", "f32", (4,))
 
-    def zeros(count: int) -> wir.Buffer:
+    def zeros(count: int) -> Buffer:
         buffers = [b.allocate("f32", (4 * (count - n),)) for n in range(count)]
         for each in buffers:
             b.extern("aten::zero_(Tensor(a!) self) -> Tensor(a!)", each)

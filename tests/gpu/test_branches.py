@@ -51,7 +51,7 @@ def test_the_bits_of_one_chain(emitter: str) -> None:
     program = block()
     expected = rounds(wir.compile(program, emitter))
     for branches in (0, 1, 2):
-        function = wir.compile(program, emitter, cuda_graph=True, cuda_graph_branches=branches)
+        function: Any = wir.compile(program, emitter, cuda_graph=True, cuda_graph_branches=branches)
         assert alike(rounds(function), expected)
         status = function.cuda_graphs.status
         assert not status.reasons, status
@@ -61,7 +61,7 @@ def test_the_bits_of_one_chain(emitter: str) -> None:
 def test_with_products_of_cublas() -> None:
     program = block()
     expected = rounds(wir.compile(program))
-    function = wir.compile(program, "cpp", cuda_graph=True, gpu_matmul="cublas")
+    function: Any = wir.compile(program, "cpp", cuda_graph=True, gpu_matmul="cublas")
     assert alike(rounds(function), expected)
     assert not function.cuda_graphs.status.reasons
 
@@ -89,7 +89,7 @@ def test_waits_are_needed() -> None:
 def test_inputs_that_share_memory_run_the_program(emitter: str) -> None:
     program = block()
     plain = wir.compile(program, emitter)
-    function = wir.compile(program, emitter, cuda_graph=True)
+    function: Any = wir.compile(program, emitter, cuda_graph=True)
     x, position, keys, _ = inputs()
     theirs = keys.clone()
     for _ in range(4):
@@ -161,6 +161,6 @@ def test_several_lengths_and_a_prefill() -> None:
         for length in (4, 1024, 17, 4, 1024, 17, 4, 1024, 17, 4):
             x = torch.randn(length, 2048, device="cuda", dtype=torch.bfloat16)
             assert torch.equal(function(x)[0], plain(x)[0])
-    status = function.cuda_graphs.status
+    status = function.cuda_graphs.status  # type: ignore[attr-defined]
     assert status.graphs == 3
     assert status.replays == 7

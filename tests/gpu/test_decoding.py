@@ -121,7 +121,7 @@ def test_results_are_kept_over_steps(
 def test_graphs_of_several_lengths_share_a_memory_pool(model: nn.Module, emitter: str) -> None:
     rows = torch.export.Dim("rows", min=1, max=1 << 16)
     program = wir.capture(model, (token(8),), dynamic_shapes=({0: rows},))
-    function = wir.compile(program, emitter, cuda_graph=True)
+    function: Any = wir.compile(program, emitter, cuda_graph=True)
     longest = 1 << 15
     reserved = []
     for length in (longest, longest - 64, longest - 128, longest - 192):

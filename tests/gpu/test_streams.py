@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -20,6 +20,8 @@ from wrapper_ir.lines import Program, RecordEvent, WaitEvent
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from wrapper_ir.build.values import Buffer
 
 SIZE = 2048
 LAPS = 20
@@ -43,7 +45,7 @@ def _exactly() -> None:
     torch.backends.cuda.matmul.allow_tf32 = False
 
 
-def chain(b: wir.Builder, x: wir.Buffer, laps: int) -> wir.Buffer:
+def chain(b: wir.Builder, x: Buffer, laps: int) -> Buffer:
     """A long chain of products on the stream of the block."""
     for _ in range(laps):
         y = b.allocate("f32", (SIZE, SIZE))
@@ -243,7 +245,7 @@ def test_events_put_the_streams_of_callers_in_order(emitter: str) -> None:
 
 
 def test_without_its_waits_it_would_be_seen_in_cpp() -> None:
-    artifact = wir.emit(wir.plan_memory(forked(3)), "cpp")
+    artifact: Any = wir.emit(wir.plan_memory(forked(3)), "cpp")
     # Two for each stream, and one by which the memory that it has used goes back.
     assert artifact.source.count("call.queues->wait(") == 9
     left = {
@@ -293,7 +295,7 @@ def test_an_exported_library_has_streams(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("emitter", ["python", "cpp"])
 def test_a_graph_of_it_is_not_captured(emitter: str) -> None:
-    run = wir.compile(forked(1), emitter, cuda_graph=True)
+    run: Any = wir.compile(forked(1), emitter, cuda_graph=True)
     x = permutation(5)
     assert torch.equal(run(x)[0], expected(x, 1))
     status = run.cuda_graphs.status

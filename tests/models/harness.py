@@ -97,7 +97,7 @@ def _run(case: Case, backend: str, training: bool, calls: int, options: dict[str
         options = {"emitter": "python", **options}
     compiled = torch.compile(module, backend=backend, options=options or None)
     recording = wir.record() if backend == OURS else contextlib.nullcontext([])
-    with watch_inductor() as seen, recording as programs:
+    with watch_inductor() as seen, recording as programs:  # type: ignore[attr-defined]
         done = Run(seen)
         for number, batch in enumerate(batches):
             arguments = _arguments(case, batch, number, training)
@@ -129,7 +129,7 @@ def _mark_dynamic(case: Case, arguments: Sequence[Any]) -> None:
     for argument, one, other in zip(arguments, small, large, strict=True):
         if isinstance(argument, Tensor):
             for dim in range(argument.dim()):
-                if one.shape[dim] != other.shape[dim]:
+                if one.shape[dim] != other.shape[dim]:  # type: ignore[attr-defined]
                     torch._dynamo.mark_dynamic(argument, dim)
 
 

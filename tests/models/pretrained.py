@@ -68,7 +68,7 @@ class _T5(nn.Module):
 
 def t5(batch: int) -> tuple[nn.Module, tuple[object, ...]]:
     """T5, one layer of encoder and one of decoder, with its buckets of relative positions."""
-    config = transformers.T5Config(
+    config = transformers.T5Config(  # type: ignore[call-arg]
         vocab_size=VOCABULARY,
         d_model=32,
         d_kv=16,
@@ -84,7 +84,7 @@ def t5(batch: int) -> tuple[nn.Module, tuple[object, ...]]:
 
 def vit(batch: int) -> tuple[nn.Module, tuple[object, ...]]:
     """ViT, one layer: patches by convolution, and a class token put before them."""
-    config = transformers.ViTConfig(
+    config = transformers.ViTConfig(  # type: ignore[call-arg]
         hidden_size=32,
         num_hidden_layers=1,
         num_attention_heads=2,

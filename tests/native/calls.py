@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import torch
 
@@ -122,7 +122,7 @@ class Native:
             name = "AOTInductorModelContainerCreateWithExternalConstants"
             self.call(name, *given, pairs, ctypes.c_size_t(len(pairs)))
 
-    def __enter__(self) -> Native:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:

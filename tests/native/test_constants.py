@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -274,7 +274,7 @@ def test_constants_from_a_blob(model: calls.Native) -> None:
 def test_a_blob_through_the_runner_of_pytorch(library: Path, tmp_path: Path) -> None:
     file = tmp_path / "weights.blob"
     file.write_bytes(BLOB[:128] + bytes(bias(9).numpy()) + BLOB[160:])
-    runner = calls.runner(library)
+    runner: Any = calls.runner(library)
     runner.update_constant_buffer_from_blob(str(file))
     assert torch.equal(runner.run(calls.inputs(X))[0], calls.expected(X, 2.0, bias(9)))
 

@@ -853,7 +853,7 @@ with contextlib.suppress(ValueError):
     torch.utils._pytree.register_pytree_node(
         Node,
         lambda n: ([n.a, n.b], n.tag),
-        lambda v, tag: Node(*v, tag),
+        lambda v, tag: Node(*v, tag),  # type: ignore[call-arg]
         serialized_type_name="oddzoo.Node",
     )
 

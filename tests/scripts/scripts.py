@@ -42,7 +42,7 @@ def training_loop(backend: str, _: Path) -> list[Tensor]:
     model = _Net()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.01)
     scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1e-2, total_steps=4)
-    compiled = torch.compile(model, backend=backend)
+    compiled: Any = torch.compile(model, backend=backend)
     found = []
     for epoch in range(2):
         compiled.train()

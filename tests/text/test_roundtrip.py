@@ -22,6 +22,7 @@ from wrapper_ir.text import UnprintableError, parse, print_line, print_program, 
 from wrapper_ir.text.expressions import ExprParser, TextExprPrinter
 from wrapper_ir.text.tokens import Cursor
 from wrapper_ir.text.words import (
+    RESERVED,
     escape,
     quote,
     read_source_line,
@@ -260,7 +261,7 @@ def test_a_symbol_is_what_it_is_declared_as() -> None:
 
 
 def test_names_that_are_words_of_the_text_form() -> None:
-    words = sorted(strategies.RESERVED)
+    words = sorted(RESERVED)
     program = ir.Program(
         inputs=tuple(ir.ScalarInput(word) for word in words),
         symbols=ir.FrozenMap(dict.fromkeys(words, ir.SymbolInfo())),
