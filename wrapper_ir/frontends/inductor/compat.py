@@ -432,15 +432,6 @@ def register_group(name: str, group: Any) -> None:
     groups._register_process_group(name, group)
 
 
-def is_name_of_group(name: str) -> bool:
-    """Return whether ops find a process group by a name."""
-    try:
-        process_group(name)
-    except RuntimeError:
-        return False
-    return True
-
-
 def decides_with_others() -> bool:
     """Return whether ranks agree on what they compile by collectives, which each must call.
 
