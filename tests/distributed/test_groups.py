@@ -101,7 +101,7 @@ def test_torchrun_runs_a_folder_on_two_ranks(target: str, tmp_path: Path) -> Non
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    x = torch.manual_seed(0) and torch.randn(2, 8)
+    x = torch.randn(2, 8, generator=torch.Generator().manual_seed(0))
     mean = f"{(-4 * x).mean().item():.6g}"
     lines = sorted(line for line in done.stdout.splitlines() if "result" in line)
     assert lines == [f"rank {n}: result 0: float32[2, 8], mean {mean}" for n in (0, 1)]
