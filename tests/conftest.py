@@ -40,6 +40,9 @@ os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 # Tests of C++ are to run C++, from the first call on; those of what runs meanwhile ask for it.
 os.environ.setdefault("WRAPPER_IR_BUILD", "wait")
 
+# What a test compiles does what its graph says, or the test fails.
+os.environ.setdefault("WRAPPER_IR_VALIDATE", "error")
+
 #: A verdict must depend on the code alone. So examples follow from each test's source, and neither
 #: a slow machine nor an unlucky draw of a wide strategy counts as a failure.
 _UNHURRIED = settings(

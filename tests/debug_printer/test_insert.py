@@ -176,6 +176,40 @@ def test_memory_that_nothing_has_written_is_not_shown() -> None:
     assert [probe.buffers for probe in found] == [("x",), ("half", "x"), ("b", "x")]
 
 
+IN_FLIGHT = """
+wir 2
+program @in_flight inference planned
+
+input %x : f32[4] @cpu
+
+extern _c10d_functional::all_reduce_(Tensor(a!) input, str reduce_op, Any group_name) -> Tensor(a!)
+extern _c10d_functional::irecv(Tensor(a) tensor, int src, int tag, Any group_name) -> Tensor(a)
+extern _c10d_functional::wait_tensor(Tensor tensor) -> Tensor
+
+  %y = allocate : f32[4] @cpu
+  _c10d_functional::irecv(%y, 1, 0, "0")
+  _c10d_functional::all_reduce_(inout %x, "sum", "0")
+  _c10d_functional::wait_tensor(%y)
+  _c10d_functional::wait_tensor(%x)
+return %y
+"""
+
+
+def test_what_collectives_write_is_shown_after_the_wait_for_it() -> None:
+    found = probes(insert_probes(wir.parse(IN_FLIGHT), DebugPrinter("save", when="both")))
+    shown = [(probe.label[:4], probe.when.value, *probe.buffers) for probe in found]
+    assert shown == [
+        ("0000", "before"),
+        ("0000", "after"),
+        ("0001", "before", "x"),
+        ("0001", "after"),
+        ("0002", "before"),
+        ("0002", "after", "y"),
+        ("0003", "before"),
+        ("0003", "after", "x"),
+    ]
+
+
 def test_views_of_constants_go_by_the_names_of_the_model() -> None:
     viewed = TWO_CALLS.replace("  %a = all", "  %v = reinterpret %w : f32[2, 2] @cpu\n  %a = all")
     viewed = viewed.replace("%w, out=out %a", "%v, out=out %a")

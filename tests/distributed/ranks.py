@@ -12,6 +12,7 @@ On GPUs each rank sees one of its own, and NCCL connects them in place of gloo.
 from __future__ import annotations
 
 import datetime
+import importlib
 import itertools
 import json
 import os
@@ -322,6 +323,26 @@ def exported_split(compiled: Compile, emitter: str = "") -> Any:
     return [package(x), library.run([x])[0], wir.load_package(f"{name}.pt2")(x)]
 
 
+def source(compiled: Compile, emitter: str = "") -> Any:
+    """Folders of source: one that both ranks load at the same time, and one of each rank."""
+    import wrapper_ir as wir
+
+    shared, own = Gathering().to(DEVICE).eval(), split().eval()
+    x, y = sample(4, 6), torch.ones(4, 6, device=DEVICE)
+    if not emitter:
+        with torch.no_grad():
+            return [compiled(shared)(x), compiled(own)(y)]
+    programs = [wir.capture(shared, (x,)), wir.capture(own, (y,))]
+    names = [f"shared_in_{emitter}", f"own_in_{emitter}_{dist.get_rank()}"]
+    if dist.get_rank() == 0:
+        wir.export(programs[0], f"{names[0]}/", emitter)
+    wir.export(programs[1], f"{names[1]}/", emitter)
+    dist.barrier()
+    sys.path.insert(0, str(Path.cwd()))
+    one, two = map(importlib.import_module, names)
+    return [one.run(x), two.run(y)[0]]
+
+
 def pairs_in_graphs(compiled: Compile) -> Any:
     """Point to point, in programs."""
     with torch._dynamo.config.patch(enable_p2p_compilation=True):
@@ -384,6 +405,7 @@ CASES: dict[str, tuple[Callable[..., Any], str, tuple[str, ...]]] = {
     "exported": (exported, "all_gather_into_tensor", ("cpp",)),
     "captured split": (captured_split, "all_reduce_", EMITTERS),
     "exported split": (exported_split, "all_reduce_", ("cpp",)),
+    "source": (source, "all_reduce_", ("python", "cpp")),
     "on one rank": (on_one_rank, "all_gather_into_tensor", EMITTERS),
     "pairs": (pairs, "", EMITTERS),
     "pairs in graphs": (pairs_in_graphs, "batch_p2p_ops", EMITTERS),
@@ -448,7 +470,7 @@ def ours(name: str, emitter: str, wanted: Any) -> str:
 
     run, op, _ = ALL[name]
     statistics.reset()
-    captures = run in (captured, exported, captured_split, exported_split)
+    captures = run in (captured, exported, captured_split, exported_split, source)
     given = {"emitter": emitter} if captures else {}
     compiled = partial(torch.compile, backend="wrapper_ir", options={"emitter": emitter})
     with wir.record() as programs:

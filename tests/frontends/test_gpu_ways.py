@@ -93,6 +93,14 @@ def _adam(*tensors: Tensor) -> None:
     torch._foreach_addcdiv_(parameters, means, roots, -1e-3)
 
 
+def _counted(*tensors: Tensor) -> None:
+    """A step of an optimiser that counts its steps on the GPU: what it writes is read as items."""
+    parameters, gradients, steps = (list(tensors[i::3]) for i in range(3))
+    torch._foreach_add_(steps, 1)
+    scaled = torch._foreach_mul(gradients, torch._foreach_pow(0.9, steps))
+    torch._foreach_sub_(parameters, scaled)
+
+
 def _distance(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
     return score - (i - j).abs() * 0.1
 
@@ -134,6 +142,11 @@ WAYS: dict[str, Way] = {
     ),
     "foreach": Way(
         _adam, some(*[(64, 64)] * 8, *[(128,)] * 8, *[(32, 7)] * 8), "call @triton_for_fused"
+    ),
+    "foreach_counted": Way(
+        _counted,
+        some(*[(64, 64), (64, 64), ()] * 4),
+        r"(?s)call @triton_for_fused_0\(.*call @triton_for_fused_1\(",
     ),
     "combo": Way(
         lambda x, w: (x.sin(), w.cos(), x[:7] + 1, w.amax(-1)),

@@ -1,16 +1,20 @@
 """What becomes of faults put into programs of whole models: who finds them, and what is missed.
 
-Whether a fault harms, the interpreter tells: it runs the program with and without it, on two sets
-of inputs, and compares results, inputs and constants afterwards, and what shares memory.
+Whether a fault harms, the interpreter tells: it runs the program with and without it, on the inputs
+that the model gave it and on two made-up sets, and compares results, inputs and constants
+afterwards, and what shares memory. Made-up numbers alone are not enough: a sigmoid of large ones is
+1, whatever was left out before it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import torch
 from torch.utils import _pytree as pytree
@@ -18,8 +22,10 @@ from torch.utils import _pytree as pytree
 import wrapper_ir as wir
 from tests.fuzz.compare import Outcome, compare, run
 from tests.fuzz.streams import made
+from tests.interpreter.support import copies
 from tests.models.zoo import CASES, TRAINING, Case
 from tests.seeded.changes import CHANGES, NO_ORDER, dropped_order, some
+from tools.opinfo import interpreting
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.inductor.contract import contract_of
 from wrapper_ir.interpreter import InterleavingError, RaceError, made_up_inputs, run_interleaved
@@ -93,9 +99,9 @@ class Survey:
 def survey(names: list[str], most: int, seed: int, into: Survey | None = None) -> Survey:
     """Put at most so many faults of each kind into each program of some models."""
     found = into or Survey()
-    for name, program, graph in _programs(names):
+    for name, program, graph, given in _programs(names):
         for stage, each in (("logical", program), ("planned", wir.plan_memory(program, "pool"))):
-            _study(f"{name}, {stage}", each, graph, most, seed, found)
+            _study(f"{name}, {stage}", each, graph, given, most, seed, found)
     return found
 
 
@@ -129,8 +135,8 @@ def _told_by_orders(program: Program) -> str:
     return ""
 
 
-def _programs(names: list[str]) -> Iterator[tuple[str, Program, Any]]:
-    """Yield the programs of models, forward alone and in training, with their graphs."""
+def _programs(names: list[str]) -> Iterator[tuple[str, Program, Any, list[Any]]]:
+    """Yield the programs of models, forward and in training, with their graphs and inputs."""
     for case in CASES:
         if case.name in names:
             for training in (False, True):
@@ -138,22 +144,47 @@ def _programs(names: list[str]) -> Iterator[tuple[str, Program, Any]]:
                     yield from _of(case, training=training)
 
 
-def _of(case: Case, *, training: bool) -> Iterator[tuple[str, Program, Any]]:
+def _of(case: Case, *, training: bool) -> Iterator[tuple[str, Program, Any, list[Any]]]:
     torch.compiler.reset()
     model, args = case.make()
-    with warnings.catch_warnings(), torch.set_grad_enabled(training), wir.record() as programs:
+    with warnings.catch_warnings(), torch.set_grad_enabled(training), _calls() as calls:
         warnings.simplefilter("ignore")
-        results = torch.compile(model.train(training), backend="wrapper_ir")(*args)
-        leaves = [x for x in pytree.tree_leaves(results) if getattr(x, "requires_grad", False)]
-        if leaves:
-            torch.stack([x.sum() for x in leaves]).sum().backward()
+        with wir.record() as programs:
+            compiled = torch.compile(
+                model.train(training), backend="wrapper_ir", options={"emitter": "interpreter"}
+            )
+            results = compiled(*args)
+            leaves = [x for x in pytree.tree_leaves(results) if getattr(x, "requires_grad", False)]
+            if leaves:
+                torch.stack([x.sum() for x in leaves]).sum().backward()
     how = "training" if training else "inference"
-    for number, (program, graph) in enumerate(zip(programs, programs.graphs, strict=True)):
-        yield f"{case.name}, {how}, {number}", program, graph
+    found = zip(
+        programs, programs.graphs, calls, strict=True
+    )  # each is called as soon as it is made
+    for number, (program, graph, given) in enumerate(found):
+        yield f"{case.name}, {how}, {number}", program, graph, given
 
 
-def _study(name: str, program: Program, graph: Any, most: int, seed: int, found: Survey) -> None:
-    inputs = [made_up_inputs(program, seed), made_up_inputs(program, seed + 1, positive=True)]
+@contextlib.contextmanager
+def _calls() -> Iterator[list[list[Any]]]:
+    """Collect copies of the inputs of each program that is interpreted meanwhile."""
+    inputs: list[list[Any]] = []
+    interpret = wir.interpret
+
+    def noting(program: Program, *given: Any, **options: Any) -> Any:
+        inputs.append([*copies(given)])
+        return interpret(program, *given, **options)
+
+    interpreting.register()
+    with mock.patch.object(wir, "interpret", noting):
+        yield inputs
+
+
+def _study(
+    name: str, program: Program, graph: Any, given: list[Any], most: int, seed: int, found: Survey
+) -> None:
+    made_up = made_up_inputs(program, seed), made_up_inputs(program, seed + 1, positive=True)
+    inputs = [given, *made_up]
     expected = [_outcome(program, each) for each in inputs]
     contract = contract_of(graph.graph)
     validation = wir.validate(program, graph)

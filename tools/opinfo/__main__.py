@@ -79,6 +79,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--modules", action="store_true", help="modules of torch.nn, not ops")
     parser.add_argument("--backward", action="store_true", help="take gradients, too")
     parser.add_argument("--dynamic", action="store_true", help="let sizes be symbols")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--ops", default="*", metavar="GLOB", help="only what has such a name")
     parser.add_argument("--samples", type=int, default=2, help="of an op, at most (2)")
     parser.add_argument("--batch", type=int, default=8, help="ops in one graph (8)")
@@ -116,7 +117,7 @@ def _requests(options: argparse.Namespace, findings: Findings) -> deque[Request]
     names = (module_names if options.modules else op_names)(options.ops)
     batches = []
     for number, dtype in enumerate(options.dtype):
-        mode = Mode(dtype, options.modules, options.backward, options.dynamic)
+        mode = Mode(dtype, options.modules, options.backward, options.dynamic, options.device)
         tried = names[number % options.every :: options.every]
         ways = _emitters(tried, options)
         left = [name for name in tried if findings.missing(mode.label, name, ways[name])]

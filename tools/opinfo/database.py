@@ -48,7 +48,7 @@ UNINITIALISED = frozenset(
 
 
 class NoSampleError(Exception):
-    """Torch has no sample of an op or a module for a CPU in this element type."""
+    """Torch has no sample of an op or a module for the device in this element type."""
 
 
 def op_infos() -> dict[str, Any]:
@@ -150,7 +150,8 @@ def _differentiable(leaf: Any) -> bool:
 
 def _weights(output: torch.Tensor) -> torch.Tensor:
     """Return a made-up gradient that differs for each element."""
-    real = torch.linspace(0.5, 1.5, output.numel(), dtype=torch.float64).view(output.shape)
+    count, where = output.numel(), output.device
+    real = torch.linspace(0.5, 1.5, count, dtype=torch.float64, device=where).view(output.shape)
     if output.is_complex():
         return torch.complex(real, 1 - real).to(output.dtype)
     return real.to(output.dtype)
@@ -203,11 +204,11 @@ def _refused(call: OneCall, mode: Mode) -> str:
 def _op_calls(name: str, mode: Mode, count: int) -> Iterator[OneCall]:
     del count  # the caller takes as many as it needs
     info, dtype = op_infos()[name], getattr(torch, mode.dtype)
-    if dtype not in info.supported_dtypes("cpu"):
-        raise NoSampleError(f"no {mode.dtype} on a CPU")
-    if mode.backward and dtype not in info.supported_backward_dtypes("cpu"):
+    if dtype not in info.supported_dtypes(mode.device):
+        raise NoSampleError(f"no {mode.dtype} on {mode.device}")
+    if mode.backward and dtype not in info.supported_backward_dtypes(mode.device):
         raise NoSampleError(f"no gradient of {mode.dtype}")
-    for sample in info.sample_inputs("cpu", dtype, requires_grad=mode.backward):
+    for sample in info.sample_inputs(mode.device, dtype, requires_grad=mode.backward):
         call = OneCall.of(info.op, (sample.input, *sample.args), sample.kwargs)
         # Some results have no gradient of their own, such as the phase of an eigenvector.
         yield replace(call, differentiable=getattr(sample, "output_process_fn_grad", None))
@@ -216,13 +217,14 @@ def _op_calls(name: str, mode: Mode, count: int) -> Iterator[OneCall]:
 def _module_calls(name: str, mode: Mode, count: int) -> Iterator[OneCall]:
     info, training = module_infos()[name]
     dtype = getattr(torch, mode.dtype)
-    if dtype not in info.supported_dtypes("cpu"):
-        raise NoSampleError(f"no {mode.dtype} on a CPU")
-    given = {"device": "cpu", "dtype": dtype, "requires_grad": mode.backward, "training": training}
+    if dtype not in info.supported_dtypes(mode.device):
+        raise NoSampleError(f"no {mode.dtype} on {mode.device}")
+    given = {"device": mode.device, "dtype": dtype, "requires_grad": mode.backward}
+    given["training"] = training
     for sample in _spread(info.module_inputs_func(info, **given), count):
         made, called = sample.constructor_input, sample.forward_input
         torch.manual_seed(0)
-        module = info.module_cls(*made.args, **made.kwargs).to("cpu", dtype).train(training)
+        module = info.module_cls(*made.args, **made.kwargs).to(mode.device, dtype).train(training)
         call = OneCall.of(module, tuple(called.args), called.kwargs)
         if info.is_lazy:
             call.function()(*call.arguments())

@@ -77,4 +77,5 @@ class _Finder(DistributionFinder):
 
 def register() -> None:
     """Register the emitter in this process as ``interpreter``."""
-    sys.meta_path.append(_Finder())
+    if not any(isinstance(each, _Finder) for each in sys.meta_path):
+        sys.meta_path.append(_Finder())

@@ -16,7 +16,7 @@ __all__ = ["PASSED", "Findings", "kind", "section", "write", "written"]
 
 PASSED = "passed"
 _KEY = ("torch", "dtype", "op")
-_LABEL = re.compile(r"(?:nn modules, )?\w+(?:, backward)?(?:, dynamic)?")
+_LABEL = re.compile(r"(?:nn modules, )?\w+(?:, backward)?(?:, dynamic)?(?:, cuda)?")
 _BEGIN, _END = "<!-- opinfo -->", "<!-- /opinfo -->"
 
 
@@ -162,10 +162,11 @@ some way counts as neither. Element types with fewer ops are sampled.
 have to be the same too, with their strides; an op without any counts as one without a sample.
 *dynamic*: sizes are symbols. *nn modules*: the modules of torch's `module_db`, in training and in
 evaluation where these differ, with samples from all over its list; so are parameters and buffers.
+*cuda*: on a GPU, every third op (`--device cuda --every 3`); elsewhere on a CPU.
 
 {tables(findings, emitters, before)}
 
-Not compared, besides ops that have no sample of their type for a CPU:
+Not compared, besides ops that have no sample of their type for the device:
 
 {skipped(findings, before)}
 """

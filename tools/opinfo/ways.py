@@ -61,7 +61,7 @@ def run(batch: Batch, backend: str, mode: Mode, *, fullgraph: bool, **options: A
         )
         _called(compiled, batch, mode)
         results, arguments, gradients = _called(compiled, batch, mode)
-    state = torch.get_rng_state()
+    state = torch.get_rng_state() if mode.device == "cpu" else torch.cuda.get_rng_state()
     leaves = pytree.tree_leaves(results)
     return Outcome(
         [*_copies(leaves), [isinstance(t, torch.Tensor) and t.requires_grad for t in leaves]],

@@ -33,6 +33,8 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         answer = judged(request)
+        if request["mode"]["device"] == "cuda":
+            torch.cuda.synchronize()  # ends a process whose GPU fails from now on
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 

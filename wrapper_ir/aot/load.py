@@ -24,7 +24,7 @@ from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.options.schema import made_with
 from wrapper_ir.runtime import InputCountError, check_object
 from wrapper_ir.runtime._private import registered_op
-from wrapper_ir.runtime.calls import named
+from wrapper_ir.runtime.calls import Groups, named, refuse_missing
 from wrapper_ir.runtime.devices import hand_graphs_on
 from wrapper_ir.runtime.living import register
 from wrapper_ir.runtime.probes import make_probe
@@ -80,6 +80,7 @@ def _load(
     if type(num_runners) is not int or num_runners < 1:
         raise OptionValueError(option="num_runners", value=num_runners, expected="a number from 1")
     # Modules of caches and folders load libraries without these.
+    from wrapper_ir.analysis.process_groups import named_groups  # noqa: PLC0415
     from wrapper_ir.analysis.schemas import refuse_differences  # noqa: PLC0415
     from wrapper_ir.aot.build.library import build_loadable  # noqa: PLC0415
     from wrapper_ir.aot.build.work import BuildOptions  # noqa: PLC0415
@@ -91,7 +92,8 @@ def _load(
     values = constant_values(program)
     constants = tuple(values[name] for name in program.constants)
     library = build_loadable(artifact, made_with(BuildOptions, options, owner="load"))
-    is_wrapped = artifact.graphs is not None or bool(program.objects)
+    groups = {} if boxed else named_groups(program)
+    is_wrapped = artifact.graphs is not None or bool(program.objects) or bool(groups)
     how: Any = {"keep": num_runners, "boxed": boxed or is_wrapped}
     function = load_library(library, constants, name=program.name, **how)
     if program.objects:
@@ -101,7 +103,7 @@ def _load(
         function = with_objects(function, lambda: objects, len(program.inputs))
     elif artifact.graphs is not None:
         function = captured(function, artifact.graphs, values)
-    return unboxed(function, program.name) if is_wrapped and not boxed else function
+    return unboxed(function, program.name, groups) if is_wrapped and not boxed else function
 
 
 def _register_ops(parts: Collection[str]) -> None:
@@ -249,12 +251,21 @@ def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any])
     return cast("BoxedCall", function)
 
 
-def unboxed(call: BoxedCall, name: str) -> Callable[..., tuple[Any, ...]]:
-    """Return ``function(*inputs) -> tuple of results`` for a boxed one of the functions here."""
+def unboxed(
+    call: BoxedCall, name: str, groups: Groups | None = None
+) -> Callable[..., tuple[Any, ...]]:
+    """Return ``function(*inputs) -> tuple of results`` for a boxed one of the functions here.
+
+    If it fails because one of the process ``groups`` is missing, the error says so.
+    """
     boxed: Any = call
 
     def run(*inputs: object, out: Sequence[Any] | None = None) -> Any:  # noqa: ANN401 - results
-        return boxed([*inputs], out)
+        try:
+            return boxed([*inputs], out=out)
+        except Exception as error:
+            refuse_missing(groups or {}, error)
+            raise
 
     about = f"Run the program '{name}' on its inputs; gives a tuple of its results."
     hand_graphs_on(boxed, run)

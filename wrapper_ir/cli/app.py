@@ -43,6 +43,7 @@ COMMANDS = {
     "explore": ("exploring:explore", "Write a page that shows a program, or how two differ"),
     "explain-call": ("calls:explain_call", "Measure where the time of a model's call goes"),
     "bisect": ("failures:bisect", "Name the first call that differs between two ways of running"),
+    "bisect-ranks": ("ranks:bisect_ranks", "Name the rank and the call that first differ"),
     "reduce": ("failures:reduce", "Make a program that fails smaller"),
     "corpus": ("installation:corpus", "Show the programs that emitters are tested on"),
     "emitters": ("installation:emitters", "List the installed emitters and their options"),

@@ -7,6 +7,12 @@ from __future__ import annotations
 
 from wrapper_ir.debugging.against_graph import NoOriginsError
 from wrapper_ir.debugging.bisect import BisectResult, DifferentCallsError, bisect
+from wrapper_ir.debugging.bisect_ranks import (
+    NoSavedRunError,
+    RankDifference,
+    RanksBisected,
+    bisect_ranks,
+)
 from wrapper_ir.debugging.eager import OtherGraphError
 from wrapper_ir.debugging.extract import (
     CallNotFoundError,
@@ -32,4 +38,4 @@ __all__ += ["CallNotReachedError", "CommandError"]
 __all__ += ["DifferentCallsError", "ExtractedCall", "NoFailureError", "NoOriginsError"]
 __all__ += ["OtherGraphError", "ProbeEvent", "bisect", "by_command", "by_difference"]
 __all__ += ["NotShown", "Validation", "debug_session", "extract", "find_call", "hook", "reduce"]
-__all__ += ["validate"]
+__all__ += ["NoSavedRunError", "RankDifference", "RanksBisected", "bisect_ranks", "validate"]

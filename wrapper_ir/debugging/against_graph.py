@@ -126,8 +126,8 @@ def _unlike(
     inputs = {name: position for position, name in places}
     for each in sorted(beside.differences, key=lambda each: each.position):
         said = (each.node, each.words, each.expected)
-        if each.position < len(run.entries):
-            entry = run.entries[each.position]
+        if each.position < len(run.saved.entries):
+            entry = run.saved.entries[each.position]
             yield Unlike(calls[entry["call"]], "", entry["buffer"], *said)
         elif each.part:
             yield Unlike(None, each.part, "", *said)
@@ -162,13 +162,13 @@ def _by_node(
     """Return the saved tensors by the graph value that they hold, and how many hold none."""
     saved: dict[str, list[Saved]] = {}
     unknown = 0
-    for position, entry in enumerate(run.entries):
+    for position, entry in enumerate(run.saved.entries):
         key = entry["call"], entry["buffer"]
         value = nodes.get(key)
         if value is None:
             unknown += 1
             continue
-        load = functools.partial(run.load, position)
+        load = functools.partial(run.saved.load, position)
         tensor = Saved(position, load, last.get(key, ""))
         saved.setdefault(value, []).append(tensor)
     return saved, unknown

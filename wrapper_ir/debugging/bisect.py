@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wrapper_ir.debugging.against_graph import Unlike, compare_with_graph, module_of
 from wrapper_ir.debugging.extract import extract, planned
-from wrapper_ir.debugging.runs import SavedRun, runnable, saved_run
+from wrapper_ir.debugging.runs import Saved, place_of, runnable, saved_run
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.passes.probed import Call, calls_of
 from wrapper_ir.runtime.probes import difference
@@ -141,19 +141,19 @@ def _with_emitters(
     with tempfile.TemporaryDirectory(prefix="wrapper_ir-bisect-") as root:
         one = saved_run(*first, inputs, Path(root) / "a", 1e4)
         two = saved_run(*second, inputs, Path(root) / "b")
-        result = _compare(first[0], one, two, tolerance)
+        result = _compare(first[0], one.saved, two.saved, tolerance)
     if result.call is None or folder is None:
         return result
     written = extract(first[0], result.call.number, inputs, target=first[1]).write(folder)
     return dataclasses.replace(result, folder=written)
 
 
-def _compare(program: Program, one: SavedRun, two: SavedRun, tolerance: Tolerance) -> BisectResult:
+def _compare(program: Program, one: Saved, two: Saved, tolerance: Tolerance) -> BisectResult:
     calls = {call.label: call for call in calls_of(program)}
     compared = 0
     for position, entry in enumerate(one.entries):
         place = f"{entry['call']} {entry['buffer']}"
-        if position >= len(two.entries) or _place(two.entries[position]) != _place(entry):
+        if position >= len(two.entries) or place_of(two.entries[position]) != place_of(entry):
             raise DifferentCallsError(place=place)
         words = difference(two.load(position), one.load(position), tolerance)
         compared += 1
@@ -162,12 +162,6 @@ def _compare(program: Program, one: SavedRun, two: SavedRun, tolerance: Toleranc
             source = program.source_of(call.line)
             return BisectResult(call, entry["buffer"], words, compared, source=source)
     return BisectResult(None, "", "", compared)
-
-
-def _place(entry: dict[str, Any]) -> tuple[str, str, str]:
-    """Return a call's number, its buffer and its op; kernel names may differ between versions."""
-    number, _, name = entry["call"].partition(" ")
-    return number, entry["buffer"], name if "::" in name else ""
 
 
 def _with_eager(

@@ -28,7 +28,7 @@ from wrapper_ir.debugging.rounding import (
     tolerance_for,
 )
 from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.graphs.nodes import changes_in_place
+from wrapper_ir.graphs.nodes import changes_in_place, written_items
 from wrapper_ir.runtime.probes import difference, private_copy
 
 
@@ -195,6 +195,8 @@ class Beside(Interpreter):
             if node.op == "output":
                 return None
             value, reason = None, reason or _FAILED
+        if items := written_items(node):
+            value = self.map_nodes_to_values(items, node)
         self._note_kind(node, value, reason)
         self._note_change(node)
         for path, saved in self._saved.get(node.name, ()):

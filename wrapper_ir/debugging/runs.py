@@ -26,26 +26,49 @@ INTERPRETER: Final = "interpreter"
 
 
 @dataclass(frozen=True)
-class SavedRun:
-    """What a run left.
+class Saved:
+    """The tensors that a run saved.
 
     Attributes:
-        folder: The folder of saved tensors.
-        entries: A row for each tensor that a call wrote, in order: ``call``, ``buffer``, ``file``.
-        results: The results.
-        inputs: The inputs afterwards.
+        folder: Their folder.
+        entries: A row for each of them, in order: ``call``, ``when``, ``buffer``, ``file``.
     """
 
     folder: Path
     entries: list[dict[str, Any]]
-    results: Sequence[Any]
-    inputs: Sequence[Any]
 
     def load(self, position: int) -> torch.Tensor:
         """Return the tensor of an entry."""
         file = self.folder / self.entries[position]["file"]
         tensor: torch.Tensor = torch.load(file, weights_only=True)
         return tensor
+
+
+def read_saved(folder: Path) -> Saved:
+    """Read the index of a folder of saved tensors."""
+    lines = (folder / "index.jsonl").read_text(encoding="utf-8").splitlines()
+    return Saved(folder, [entry for line in lines if "file" in (entry := json.loads(line))])
+
+
+def place_of(entry: dict[str, Any]) -> tuple[str, str, str]:
+    """Return a call's number, its buffer and its op; kernel names may differ between versions."""
+    number, _, name = entry["call"].partition(" ")
+    return number, entry["buffer"], name if "::" in name else ""
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """What a run left.
+
+    Attributes:
+        saved: The tensors that its calls wrote.
+        results: The results.
+        inputs: The inputs afterwards.
+    """
+
+    saved: Saved
+    results: Sequence[Any]
+    inputs: Sequence[Any]
 
 
 def runnable(program: Program, target: str) -> Program:
@@ -73,6 +96,4 @@ def saved_run(
         else:
             filled = with_own_state(poison(probed, number))
             results = compile_program(filled, target, debug="off")(*own)
-        lines = (session.directory / "index.jsonl").read_text(encoding="utf-8").splitlines()
-        entries = [entry for line in lines if "file" in (entry := json.loads(line))]
-        return SavedRun(session.directory, entries, results, own)
+        return SavedRun(read_saved(session.directory), results, own)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.analysis.liveness import mutated_inputs
+from wrapper_ir.analysis.process_groups import named_groups
 from wrapper_ir.emitters.base import MissingConstantError
 from wrapper_ir.emitters.registry import make_emitter
 
@@ -37,9 +38,14 @@ def as_function(
     # Calling needs torch; emitting does not.
     from wrapper_ir.runtime.calls import plain_function  # noqa: PLC0415
 
-    count, writes = len(program.inputs), mutated_inputs(program)
     return plain_function(
-        boxed, name=program.name, inputs=count, writes=writes, takes_out=takes_out, note=note
+        boxed,
+        name=program.name,
+        inputs=len(program.inputs),
+        writes=mutated_inputs(program),
+        takes_out=takes_out,
+        note=note,
+        groups=named_groups(program),
     )
 
 

@@ -9,7 +9,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils._pytree import tree_leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from torch.fx import Node
 
@@ -50,6 +50,24 @@ def written_by_op(node: Node) -> Iterator[Any]:
             is_given = position < len(node.args) and not param.kwarg_only
             given = node.args[position] if is_given else node.kwargs.get(param.name)
             yield from tree_leaves(given)
+
+
+def written_items(node: Node) -> Sequence[Any]:
+    """Return the list that a node's op writes to, if items are taken of it; else nothing.
+
+    Where Inductor writes in place, an op such as ``_foreach_add`` becomes ``_foreach_add_``, which
+    returns nothing. Items are still taken of it, and are those of the list that it writes to.
+    """
+    op = node.target
+    if (
+        not isinstance(op, OpOverload)
+        or op._schema.returns
+        or not (op._schema.arguments and node.args)
+    ):
+        return ()
+    first, given = op._schema.arguments[0].alias_info, node.args[0]
+    is_written = first is not None and first.is_write
+    return given if is_written and isinstance(given, (list, tuple)) else ()
 
 
 def calls_functions(node: Node) -> bool:

@@ -15,23 +15,26 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, SupportsInt, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._pytree import tree_leaves
 
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.liveness import Life, storages_of
+from wrapper_ir.graphs.contents import State
 from wrapper_ir.graphs.findings import NotShown, Validation
 from wrapper_ir.graphs.nodes import chain_of_views, changes_in_place
+from wrapper_ir.graphs.places import place_in, place_of, shown
 from wrapper_ir.graphs.versions import Versions, is_uninitialized, op_name
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
+
+    from torch.fx import Node
 
     from wrapper_ir.verify.rules import Rule
 
@@ -45,43 +48,6 @@ def compare_lines(program: ir.Program, graph: torch.fx.GraphModule) -> Validatio
     return _Walk(program, graph).found()
 
 
-@dataclass(slots=True)
-class _State:
-    """What a storage stands for.
-
-    Attributes:
-        root: The root of the graph, if it is known.
-        version: The version of its contents, if it is known.
-        made_for: The nodes of the lines that made it and wrote to it. What holds no node's value
-            may hold a part of one, such as the sums of a softmax.
-        is_filled: Whether a line has written to it, or the caller.
-        writer: The last line that has written to it.
-        parts: The parts that lines have written; None if the rest may hold values, too.
-        written: The bytes of all parts.
-    """
-
-    root: Node | None = None
-    version: int | None = None
-    made_for: frozenset[Node] = frozenset()
-    is_filled: bool = False
-    writer: ir.AnyLine | None = None
-    parts: set[ir.Layout] | None = None
-    written: int = 0
-
-    def lacks_part_of(self, layout: ir.Layout) -> bool:
-        """Return whether lines have written a part of it, and less than a dense view covers."""
-        return bool(self.parts) and _bytes(layout) > self.written and layout.is_dense
-
-    def write(self, layout: ir.Layout, *, is_whole: bool) -> None:
-        """Enter that a line has written what a view covers."""
-        size = 0 if is_whole else _bytes(layout)
-        if not size:
-            self.parts = None
-        elif self.parts is not None and layout not in self.parts:
-            self.parts.add(layout)
-            self.written += size
-
-
 @dataclass
 class _Walk:
     program: ir.Program
@@ -93,7 +59,7 @@ class _Walk:
         self.graph = self.module.graph
         self.versions = Versions(self.graph)
         self.lives = storages_of(self.program).lives
-        self.states: dict[Life, _State] = {}
+        self.states: dict[Life, State] = {}
         #: What inputs stand for at first, where that is certain.
         self.given: dict[str, Node] = {}
         self.index = 0
@@ -136,7 +102,7 @@ class _Walk:
         for position, item in enumerate(self.program.inputs):
             if isinstance(item, ir.BufferInput):
                 node = places[position] if is_all else None
-                self._put(item.name, _State(node, 0, is_filled=True))
+                self._put(item.name, State(node, 0, is_filled=True))
                 if node is not None and node not in self.versions.unknown:
                     self.given[item.name] = node
         attributes = {
@@ -144,16 +110,16 @@ class _Walk:
             for node in self.graph.find_nodes(op="get_attr")
         }
         for name, constant in self.program.constants.items():
-            self._put(name, _State(attributes.get(constant.qualified_name), 0, is_filled=True))
+            self._put(name, State(attributes.get(constant.qualified_name), 0, is_filled=True))
 
-    def _put(self, name: str, state: _State) -> None:
+    def _put(self, name: str, state: State) -> None:
         for life in self.lives.of(name):
             self.states[life] = state
 
-    def _state(self, name: str) -> _State | None:
+    def _state(self, name: str) -> State | None:
         """Return what a buffer's storage stands for; None if that is not certain."""
         lives = self.lives.of(name)
-        return self.states.setdefault(lives[0], _State()) if len(lives) == 1 else None
+        return self.states.setdefault(lives[0], State()) if len(lives) == 1 else None
 
     def _step(self, line: ir.AnyLine) -> None:
         found = ir.effects(line)
@@ -207,14 +173,14 @@ class _Walk:
         """Enter what memory holds that changes its name, or is new, and what it is for."""
         for name in found.defines if found.takes else ():
             old = self._state(found.takes[0])
-            state = _State() if old is None else replace(old, parts=old.parts and {*old.parts})
+            state = State() if old is None else replace(old, parts=old.parts and {*old.parts})
             state.made_for |= nodes
             self._put(name, state)
         if ir.traits.allocates_one(line):
             is_filled = line.zeroed or 0 in self.program.buffers[line.out].size
             is_filled = is_filled or (bool(nodes) and all(map(_is_empty, nodes)))
             parts: set[ir.Layout] | None = None if is_filled else set()
-            self._put(line.out, _State(made_for=frozenset(nodes), is_filled=is_filled, parts=parts))
+            self._put(line.out, State(made_for=frozenset(nodes), is_filled=is_filled, parts=parts))
         elif ir.regions_of(line):
             self._forget(found)
 
@@ -280,7 +246,7 @@ class _Walk:
                 self._report(line, rules.WRONG_ARGUMENT, **fields)
 
     def _check_version(
-        self, line: ir.AnyLine, name: str, state: _State, writers: list[Node], nodes: set[Node]
+        self, line: ir.AnyLine, name: str, state: State, writers: list[Node], nodes: set[Node]
     ) -> None:
         """Check that memory that the graph writes to holds what one of the nodes reads."""
         root, known = state.root, self.versions
@@ -329,7 +295,7 @@ class _Walk:
         writers = self.versions.writers.get(root, ())
         return [version for version, each in enumerate(writers, start=1) if each in nodes]
 
-    def _writers(self, state: _State) -> list[Node]:
+    def _writers(self, state: State) -> list[Node]:
         """Return the nodes that write to what a storage stands for, in order."""
         if state.root is None or state.root in self.versions.unknown:
             return []
@@ -421,10 +387,10 @@ class _Walk:
             fields = {"position": position, "node": node.name, "other": state.root.name}
             self._at_end(name, rules.WRONG_RESULT, part, **fields)
         elif node is not root and self.given.get(self.lives.of(name)[0].owner) is root:
-            given, wanted = _place_of(self.program.buffers[name]), _place_in(node, root)
+            given, wanted = place_of(self.program.buffers[name]), place_in(node, root)
             if given and wanted and given != wanted:
-                shown = {"given": _shown(given), "wanted": _shown(wanted)}
-                fields = {"position": position, "node": node.name, **shown}
+                fields = {"given": shown(given), "wanted": shown(wanted)}
+                fields |= {"position": position, "node": node.name}
                 self._at_end(name, rules.WRONG_VIEW, part, **fields)
 
     def _outside(self) -> Iterator[tuple[str, str]]:
@@ -472,45 +438,6 @@ def _is_empty(node: Node) -> bool:
     return isinstance(value, torch.Tensor) and statically_known_true(value.numel() == 0)
 
 
-def _bytes(layout: ir.Layout) -> int:
-    """Return the bytes of a view's elements; 0 if that is not a number."""
-    return layout.numel * layout.dtype.itemsize if layout.is_static else 0
-
-
 def _changes(value: Node | None) -> bool:
     """Return whether a node, or what it is a view of, changes what is there, instead of a copy."""
     return value is not None and any(map(changes_in_place, chain_of_views(value)))
-
-
-#: Sizes, strides, and the offset in bytes of a view, without dimensions of size one.
-_ViewPlace: TypeAlias = tuple[tuple[tuple[int, int], ...], int]
-
-
-def _place_of(layout: ir.Layout) -> _ViewPlace | None:
-    """Return where a view lies in its storage; None if that is not known, or without elements."""
-    if not layout.is_static or layout.numel == 0:
-        return None
-    return _place(layout.size, layout.stride, layout.offset * layout.dtype.itemsize)
-
-
-def _place_in(node: Node, root: Node) -> _ViewPlace | None:
-    """Return where a node's value lies in the memory of its root."""
-    value, base = node.meta.get("val"), root.meta.get("val")
-    if not isinstance(value, torch.Tensor) or not isinstance(base, torch.Tensor):
-        return None
-    start = value.storage_offset() * value.itemsize - base.storage_offset() * base.itemsize
-    numbers = (*value.shape, *value.stride(), start)
-    if not all(type(each) is int for each in numbers) or value.numel() == 0:
-        return None
-    return _place(value.shape, value.stride(), start)
-
-
-def _place(size: Sequence[Any], stride: Sequence[Any], start: SupportsInt) -> _ViewPlace:
-    pairs = zip(size, stride, strict=True)
-    return tuple((int(n), int(step)) for n, step in pairs if n != 1), int(start)
-
-
-def _shown(place: _ViewPlace) -> str:
-    pairs, start = place
-    sizes, steps = ([pair[at] for pair in pairs] for at in range(2))
-    return f"sizes {sizes} with strides {steps} at byte {start}"

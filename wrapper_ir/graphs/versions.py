@@ -8,6 +8,7 @@ root was made with.
 from __future__ import annotations
 
 import bisect
+import operator
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_leaves
 
-from wrapper_ir.graphs.nodes import calls_functions, returns_view, written_by
+from wrapper_ir.graphs.nodes import calls_functions, returns_view, written_by, written_items
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,10 +127,13 @@ class Versions:
     def _root_of(self, node: Node) -> Node:
         if node.op != "call_function" or not node.args:
             return node
-        first = node.args[0]
+        first, *rest = node.args
         if not isinstance(first, torch.fx.Node):
             return node
-        is_item = getattr(node.target, "__name__", "") == "getitem"
+        is_item = node.target is operator.getitem
+        if is_item and (items := written_items(first)):
+            position: Any = rest[0]
+            return self._roots[items[position]]
         if _is_view(node) or _returns_what_it_writes(node) or (is_item and _is_view(first)):
             return self._roots[first]
         return node

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import sympy
 
 import wrapper_ir.lines as ir
+from wrapper_ir.analysis.collectives import begins_work, waits_for_work, worked_on
 from wrapper_ir.analysis.liveness import Life, Liveness
 from wrapper_ir.analysis.ops import overwritten
 from wrapper_ir.lines.traits import allocates_one, calls_op, is_slice, own_roles
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 # Uninitialized memory holds different bytes in each run, yet a call may be declared to read it:
 # ``aten::zero_`` takes its argument as in-out, and a kernel that updates a few elements of a result
 # may be the one that completes it. A result assembled from parts is one storage, and different
-# calls write the parts through views.
+# calls write the parts through views. What a collective writes is there after the wait for it.
 
 
 class Operands:
@@ -41,6 +42,8 @@ class Operands:
 
     def reads(self, path: ir.Path, line: ir.AnyLine) -> list[str]:
         """Return the initialized buffers that a call reads, without duplicates."""
+        if waits_for_work(line):
+            return []
         call_effects = ir.effects(line, self._program)
         unseen = {*self._unseen.get((path, "before"), ()), *overwritten(call_effects)}
         return list(dict.fromkeys(name for name in call_effects.reads if name not in unseen))
@@ -48,8 +51,15 @@ class Operands:
     def writes(self, path: ir.Path, line: ir.AnyLine) -> list[str]:
         """Return the buffers that a call writes or returns, if they are initialized after it."""
         unseen = self._unseen.get((path, "after"), ())
-        names = ir.effects(line, self._program).written
-        return [name for name in names if name not in unseen]
+        return [name for name in _done_by(line, self._program) if name not in unseen]
+
+
+def _done_by(line: ir.AnyLine, program: ir.Program) -> list[str]:
+    """Return the buffers whose contents are there after a call, unlike before."""
+    found = ir.effects(line, program)
+    unfinished = worked_on(line, found) if begins_work(line) else ()
+    waited = found.reads if waits_for_work(line) else ()
+    return [name for name in dict.fromkeys((*waited, *found.written)) if name not in unfinished]
 
 
 class _Walk:
@@ -73,7 +83,7 @@ class _Walk:
                 self._note(at, "before", line_effects.reads)
             self._follow(line, line_effects)
             if line_effects.calls:
-                self._note(at, "after", line_effects.writes)
+                self._note(at, "after", _done_by(line, self._program))
 
     def _note(self, path: ir.Path, when: str, names: list[str]) -> None:
         unseen = {name for name in names if not self._is_written(name)}
@@ -90,19 +100,20 @@ class _Walk:
             written = Written(self._program.layout(line.out), all_=is_zeroed)
             self._written.update(dict.fromkeys(self._lives.of(line.out), written))
         elif line_effects.calls:
-            self._follow_writes(line_effects)
+            self._follow_writes(line, line_effects)
         elif ir.Role.DEFINE not in own_roles(line):
             for life in self._lives.storages((*line_effects.writes, *line_effects.uses)):
                 self._written.pop(life, None)
 
-    def _follow_writes(self, call_effects: ir.Effects) -> None:
+    def _follow_writes(self, line: ir.AnyLine, call_effects: ir.Effects) -> None:
         """Record a call's writes.
 
         An operand that the call also reads may be updated in part only, so it counts as written
         just if the op overwrites all of it, or if nothing was there to read.
         """
         filled = overwritten(call_effects)
-        for name in call_effects.writes:
+        received = worked_on(line, call_effects) if begins_work(line) else ()
+        for name in dict.fromkeys((*call_effects.writes, *received)):
             for written in self._of(name):
                 if name not in call_effects.reads or name in filled or written.nothing:
                     written.write(self._program.layout(name))

@@ -57,6 +57,7 @@ from wrapper_ir.runtime.errors import ComputationError as ComputationError
 from wrapper_ir.runtime.errors import ConstantsError as ConstantsError
 from wrapper_ir.runtime.errors import InputCountError as InputCountError
 from wrapper_ir.runtime.errors import InputLayoutError as InputLayoutError
+from wrapper_ir.runtime.errors import MissingGroupError as MissingGroupError
 from wrapper_ir.runtime.errors import ProgramRunError as ProgramRunError
 from wrapper_ir.runtime.errors import ResultLayoutError as ResultLayoutError
 from wrapper_ir.runtime.errors import SymbolError as SymbolError

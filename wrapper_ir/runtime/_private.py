@@ -57,6 +57,18 @@ def run_intermediate_hooks(name: str, value: Tensor) -> None:
     import_module("torch._inductor.hooks").run_intermediate_hooks(name, value)
 
 
+def is_name_of_group(name: str) -> bool:
+    """Return whether ops find a process group by a name."""
+    if not torch.distributed.is_available():
+        return False
+    groups: Any = import_module("torch.distributed.distributed_c10d")
+    try:
+        groups._resolve_process_group(name)
+    except RuntimeError:
+        return False
+    return True
+
+
 def registered_op(op: str) -> tuple[str, bool] | None:
     """Return what torch knows of an op, ``namespace::name.overload``, if it knows it.
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 from torch import Tensor
 
-from wrapper_ir.runtime._private import any_autocast_enabled, below_autograd, no_autocast
-from wrapper_ir.runtime.errors import InputCountError, ProgramRunError
+from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.runtime._private import (
+    any_autocast_enabled,
+    below_autograd,
+    is_name_of_group,
+    no_autocast,
+)
+from wrapper_ir.runtime.errors import InputCountError, MissingGroupError, ProgramRunError
 from wrapper_ir.runtime.outputs import NoOutError
 
 if TYPE_CHECKING:
@@ -18,8 +24,28 @@ if TYPE_CHECKING:
 
 Values = tuple[Any, ...]
 
+Groups: TypeAlias = "Mapping[str, tuple[str, str, str]]"
+"""Process groups by name: the op that calls each first, its line, and its place in the model."""
 
-def plain_function(
+_NO_GROUPS: Final[Groups] = {}
+
+
+def refuse_missing(groups: Groups, error: Exception) -> None:
+    """Say which process group is missing, if that is why a call failed.
+
+    Raises:
+        MissingGroupError: One is.
+    """
+    is_own = isinstance(error, WrapperIRError) and not isinstance(error, ProgramRunError)
+    if is_own or not isinstance(error, RuntimeError):
+        return
+    for name, (op, path, source) in groups.items():
+        if not is_name_of_group(name):
+            place = {"path": path, "origin": source or None}
+            raise MissingGroupError(group=name, op=op, **place) from error
+
+
+def plain_function(  # noqa: PLR0913 - all but one are named
     boxed: Callable[..., Values],
     *,
     name: str,
@@ -27,13 +53,15 @@ def plain_function(
     writes: Sequence[int] = (),
     takes_out: bool = False,
     note: Callable[[Exception], None] | None = None,
+    groups: Groups = _NO_GROUPS,
 ) -> Callable[..., Values]:
     """Return ``function(*inputs) -> tuple of results`` for a call that takes a list and empties it.
 
     Autograd and autocast are off inside, since the program was made for fixed dtypes. Autograd is
     told which inputs were written (those at the positions ``writes``), so that using a stale saved
     value is an error. A call that ``takes_out`` takes memory for results, as ``out``. If the call
-    raises an exception, ``note`` is called with it.
+    raises an exception, ``note`` is called with it. If one of the process ``groups`` that it calls
+    is missing, the exception says so.
     """
     is_grad_enabled = torch.is_grad_enabled
 
@@ -54,6 +82,7 @@ def plain_function(
         except Exception as error:
             if note is not None:
                 note(error)
+            refuse_missing(groups, error)
             raise
         finally:
             for position in writes:

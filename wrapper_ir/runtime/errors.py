@@ -65,6 +65,22 @@ class ConstantsError(WrapperIRError):
     template = "constants in {file}: {reason}"
 
 
+class MissingGroupError(WrapperIRError, RuntimeError):
+    """A program calls a process group that this process does not have.
+
+    It is also a RuntimeError, which PyTorch raises for it.
+
+    Fields: ``group`` is its name, ``op`` what is called.
+    """
+
+    code = "WIR2162"
+    template = "'{op}' calls the process group {group!r}, which this process does not have"
+    default_hint = (
+        "call torch.distributed.init_process_group before the program, which makes the group '0', "
+        "and make other groups in the order in which they were made where the program was captured"
+    )
+
+
 class ProgramRunError(WrapperIRError, RuntimeError):
     """A C++ program failed while it was running.
 

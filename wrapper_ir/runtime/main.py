@@ -12,6 +12,7 @@ import json
 import platform
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from wrapper_ir.toolchain.errors import IsaError
 from wrapper_ir.toolchain.isa import lacking, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wrapper_ir.runtime.checks import TensorSpec
 
@@ -185,19 +186,37 @@ def make_constants(module: dict[str, Any], specs: Sequence[TensorSpec]) -> None:
 
 
 def run_main(call: Callable[[list[Any]], tuple[Any, ...]], make: Callable[[], list[Any]]) -> None:
-    """Call a program on lists of inputs that ``make`` returns; print its results and its time."""
+    """Call a program on lists of inputs that ``make`` returns; print its results and its time.
+
+    Ranks that a launcher such as torchrun has started meet first, in the default process group.
+    """
     parser = argparse.ArgumentParser(description="run this program on random inputs and time it")
     parser.add_argument("--calls", type=int, default=100, help="calls in a batch")
     parser.add_argument("--batches", type=int, default=10, help="batches, the best of which counts")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs")
     options = parser.parse_args()
     torch.manual_seed(options.seed)
-    with torch.no_grad():
+    with torch.no_grad(), _ranks() as who:
         inputs = make()
         for position, result in enumerate(call(inputs.copy())):
-            print(f"result {position}: {_described(result)}")  # noqa: T201
+            print(f"{who}result {position}: {_described(result)}")  # noqa: T201
         best = min(_batch(call, inputs, options.calls) for _ in range(options.batches))
-    print(f"{best * 1e6:.1f} us a call, best of {options.batches} x {options.calls}")  # noqa: T201
+        count = f"{options.batches} x {options.calls}"
+        print(f"{who}{best * 1e6:.1f} us a call, best of {count}")  # noqa: T201
+
+
+@contextmanager
+def _ranks() -> Iterator[str]:
+    """Meet the other ranks, if there are any; yield what each line of this one begins with."""
+    from wrapper_ir.runtime.probes.session import rank  # noqa: PLC0415 - only to run a file
+
+    number = rank()
+    if not number or torch.distributed.is_initialized():
+        yield ""
+        return
+    torch.distributed.init_process_group()
+    yield f"rank {number}: "
+    torch.distributed.destroy_process_group()
 
 
 def _batch(call: Callable[[list[Any]], Any], inputs: list[Any], calls: int) -> float:

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.analysis.liveness import mutated_inputs
+from wrapper_ir.analysis.process_groups import named_groups
 from wrapper_ir.aot.package.archive import FORMAT, row_of, torch_version
 from wrapper_ir.aot.source.cmake import write_build
 from wrapper_ir.emitters.artifact import CONSTANTS_FILE, WRAPPER, Artifact, HasFiles, SourceFiles
@@ -54,7 +55,7 @@ from wrapper_ir.runtime import plain_function
 
 from .wrapper import call
 
-run = plain_function(call, name="{name}", inputs={inputs}{writes})
+run = plain_function({args})
 """
 
 _TRAINING: Final = """
@@ -264,12 +265,7 @@ def entry_of(programs: Mapping[str, Program]) -> str:
     if len(programs) == 1:
         (program,) = programs.values()
         head = _HEAD.format(title=header_title(program, prose))
-        writes = mutated_inputs(program)
-        return head + _SINGLE.format(
-            name=prose(program.name),
-            inputs=len(program.inputs),
-            writes=f", writes={tuple(writes)}" if writes else "",
-        )
+        return head + _SINGLE.format(args=_args_of(program))
     pair = _pair_of(programs)
     if pair is None:
         return _HEAD.format(title=f"Wrapper programs: {', '.join(programs)}.")
@@ -286,6 +282,22 @@ def entry_of(programs: Mapping[str, Program]) -> str:
         writes=f"\n    writes={tuple(writes)}," if writes else "",
         once="\n    once=True," if spent else "",
     )
+
+
+def _args_of(program: Program) -> str:
+    """Return the arguments that make an ordinary function of a program's call."""
+    args = ["call", f'name="{prose(program.name)}"', f"inputs={len(program.inputs)}"]
+    writes, groups = mutated_inputs(program), named_groups(program)
+    args += [f"writes={tuple(writes)}"] if writes else []
+    if not groups:
+        return ", ".join(args)
+    rows = (f"{json.dumps(name)}: {_strings(where)}," for name, where in groups.items())
+    args.append("\n        ".join(["groups={", *rows]) + "\n    }")
+    return "\n    " + ",\n    ".join(args) + ",\n"
+
+
+def _strings(items: Sequence[str]) -> str:
+    return f"({', '.join(map(json.dumps, items))})"
 
 
 def _pair_of(programs: Mapping[str, Program]) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""``wrapper-ir verify-ranks``: whether the programs of several ranks fit together."""
+"""Several ranks: whether their programs fit together, and which one first went another way."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import click
 from wrapper_ir.cli import command as cli
 from wrapper_ir.cli.errors import FileError
 from wrapper_ir.cli.files import STREAM, read_program, read_text
+from wrapper_ir.cli.terminal import step
 
 if TYPE_CHECKING:
     from wrapper_ir.verify.ranks.deadlock import Blocking
@@ -79,3 +80,38 @@ def _groups(file: str) -> dict[str, list[int] | list[list[int]]]:
         reason = f"it is not JSON: {error}"
         raise FileError(verb="read", file=repr(file), reason=reason) from error
     return found
+
+
+@cli.command("""
+wrapper-ir bisect-ranks bad good             # compares bad.rank0 with good.rank0, and so on
+wrapper-ir bisect-ranks bad.rank1 good.rank1
+wrapper-ir bisect-ranks bad good --tolerance 1e-4 1e-6 --json
+""")
+@click.argument("run", metavar="NAME")
+@click.argument("other", metavar="OTHER")
+@cli.valued(
+    *("--tolerance", "RELATIVE ABSOLUTE", "Tolerance for values."),
+    nargs=2,
+    type=click.FloatRange(min=0.0),
+)
+@cli.json_option
+def bisect_ranks(
+    run: str, other: str, tolerance: tuple[float, float] | None, as_json: bool
+) -> None:
+    """Compare two saved runs of several ranks, and name the rank and the call that differ first.
+
+    The runs are what ranks save with WRAPPER_IR_DEBUG=save and WRAPPER_IR_DEBUG_DIR=NAME, in the
+    folders NAME.rank0, NAME.rank1 and so on. What is wrong on one rank reaches others through
+    collectives, so the first rank is the one that had waited for the fewest when it differed.
+
+    The exit code is 1 if a difference is found.
+    """
+    from wrapper_ir.debugging import bisect_ranks as find
+
+    with step("comparing"):
+        found = find(run, other, tolerance or (0.0, 0.0))
+    if as_json:
+        cli.echo_json(found.as_data())
+    else:
+        click.echo(str(found))
+    sys.exit(1 if found else 0)

@@ -100,6 +100,7 @@ try:
     from torch._inductor import compile_fx as inductor_entry
     from torch._inductor import config as inductor_config
     from torch._inductor import debug as inductor_debug
+    from torch._inductor import scheduler as inductor_scheduler
     from torch._inductor.async_compile import AsyncCompile
     from torch._inductor.bounds import ValueRangeAnalysis
     from torch._inductor.codecache import BypassFxGraphCache as FxGraphBypass
@@ -190,6 +191,9 @@ repro_writers: tuple[Any, ...] = (after_aot, after_dynamo, aoti)
 
 #: What AOTAutograd wraps a compiled graph in to store it in a cache; nothing where it does not.
 SerializableCompiledFunction: Any = getattr(runtime_wrappers, "SerializableCompiledFunction", ())
+
+#: A reduction whose result is reduced again by groups in one kernel, since PyTorch 2.15.
+FusedNestedReductions: Any = getattr(inductor_scheduler, "FusedNestedReductions", ())
 
 #: Holds RECORD_GRAPH_EXECUTION, in releases that have it.
 debugging: Mapping[str, Any] = vars(inductor_debug)
@@ -426,15 +430,6 @@ def register_group(name: str, group: Any) -> None:
 
     groups: Any = _distributed_c10d
     groups._register_process_group(name, group)
-
-
-def is_name_of_group(name: str) -> bool:
-    """Return whether ops find a process group by a name."""
-    try:
-        process_group(name)
-    except RuntimeError:
-        return False
-    return True
 
 
 def decides_with_others() -> bool:

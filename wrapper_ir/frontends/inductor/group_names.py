@@ -14,6 +14,7 @@ from collections import Counter
 from typing import Any, Final
 
 from wrapper_ir.frontends.inductor import compat
+from wrapper_ir.runtime._private import is_name_of_group
 
 _lock: Final = threading.Lock()
 
@@ -42,7 +43,7 @@ def shared_names(mesh: Any) -> tuple[str, ...]:
     Torch may keep a mesh whose groups are gone.
     """
     return tuple(
-        shared_name(compat.process_group(name)) if compat.is_name_of_group(name) else name
+        shared_name(compat.process_group(name)) if is_name_of_group(name) else name
         for name in compat.groups_of_mesh(mesh)
     )
 
@@ -73,5 +74,5 @@ def _free(description: str) -> str:
         number = _counts[description]
         _counts[description] += 1
         name = f"{description}.{number}" if number else description
-        if not compat.is_name_of_group(name):
+        if not is_name_of_group(name):
             return name

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from wrapper_ir.frontends.inductor import notes
-from wrapper_ir.frontends.inductor.compat import MemoryDep, Mixin, Placeholder, V, ir
+from wrapper_ir.frontends.inductor.compat import (
+    FusedNestedReductions,
+    MemoryDep,
+    Mixin,
+    Placeholder,
+    V,
+    ir,
+)
 from wrapper_ir.frontends.inductor.reach import bytes_per_block, reach_of
 from wrapper_ir.lines.args import Access
 
@@ -69,7 +76,7 @@ class _Parts(list[Any]):
 def _note(name: str, src_code: str, schedule: Sequence[Any], kernel: Any) -> notes.TritonNote:
     code = src_code.replace(str(Placeholder.DESCRIPTIVE_NAME), name)
     code = code.replace(str(Placeholder.KERNEL_NAME), name).replace("#pragma CMT", "#")
-    nodes = [node for node in schedule if hasattr(node, "get_buffer_names")]
+    nodes = _computed(schedule)
     produced = frozenset(buffer for node in nodes for buffer in node.get_buffer_names())
     real = dict(V.graph.scheduler.mutation_real_name)
     outputs = [output for node in nodes for output in node.get_outputs()]
@@ -94,6 +101,14 @@ def _note(name: str, src_code: str, schedule: Sequence[Any], kernel: Any) -> not
     parts = (getattr(part, "_body", None) for node in nodes for part in node.get_nodes())
     bodies = tuple(body for body in parts if body is not None)  # templates have none
     return notes.TritonNote(name, code, name, buffers, notes.nodes_of(nodes), touched, bodies, real)
+
+
+def _computed(schedule: Sequence[Any]) -> list[Any]:
+    """Return the scheduled nodes that a kernel computes, of which Inductor may tell some only."""
+    current: Any = V.graph.scheduler.current_node
+    if isinstance(current, FusedNestedReductions):
+        return list(current.get_nodes())
+    return [node for node in schedule if hasattr(node, "get_buffer_names")]
 
 
 def hint_for_export(error: Exception) -> str | None:
