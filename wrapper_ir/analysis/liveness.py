@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from wrapper_ir.analysis.collectives import begins_work, waits_for_work, worked_on
+from wrapper_ir.analysis.collectives import (
+    begins_work,
+    is_collective,
+    leaves_peers_running,
+    shared_with_peers,
+    waits_for_work,
+    worked_on,
+)
 from wrapper_ir.analysis.ops import FIXED_WRITERS, escapes_to
 from wrapper_ir.lines import USUAL, BufferInput, BufferValue, Place, effects, regions_of, traits
 from wrapper_ir.lines.base import Role, Runs, Trait
@@ -21,7 +28,8 @@ if TYPE_CHECKING:
 # Each region is analysed on its own: its parameters are borrowed, and a line with nested regions
 # uses its operands like any call. All names in one alias class share a life: views (reinterprets,
 # results that are aliases) and possible aliases. A probe's peek is not a use. A collective uses its
-# operands until its results are waited for.
+# operands until its results are waited for, and memory that an op of one side lets peers access is
+# used until the next op that all members of a group take part in.
 
 _NO_STREAMS: Final[frozenset[int]] = frozenset()
 _CALLERS: Final = frozenset((0,))
@@ -111,6 +119,8 @@ class Liveness:
         self.escaping: set[str] = set()
         self._by_name: dict[str, tuple[Life, ...]] = {}
         self._work: dict[Life, list[_Work]] = {}
+        self._accessed: dict[Life, None] = {}
+        """Storages that peers may still access."""
         self._constants = program.constants  # not the program: what is found outlives no program
         is_whole = region.params == program.inputs
         for item in region.params:
@@ -121,8 +131,12 @@ class Liveness:
         for position, line in enumerate(region.body):
             found = effects(line, program)
             self._step(position, line, found)
+            if is_collective(line):
+                self._let_peers(position, line, program)
             if observe is not None:
                 observe(position, line, found)
+        for life in self._accessed:
+            _touch(life, len(region.body) - 1, _NO_STREAMS)
         for value in region.results:
             for life in self.of(value.buffer) if isinstance(value, BufferValue) else ():
                 _leave(life)
@@ -238,6 +252,16 @@ class Liveness:
                     work.end = position
                     for read_life in work.read:
                         _touch(read_life, position, streams)
+
+    def _let_peers(self, position: int, line: AnyLine, program: Program) -> None:
+        """Extend lives that peers access until a line that all members of a group take part in."""
+        if leaves_peers_running(line):
+            names = shared_with_peers(program, line)
+            self._accessed.update(dict.fromkeys(life for name in names for life in self.of(name)))
+            return
+        for life in self._accessed:
+            _touch(life, position, _NO_STREAMS)
+        self._accessed.clear()
 
     def _take(self, position: int, name: str, donor: str) -> None:
         life = Life(name, position, position)

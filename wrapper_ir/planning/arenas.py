@@ -6,7 +6,10 @@ A storage can be in an arena if a plain allocation makes it and the region frees
 - storage that must be zeroed, or that has no bytes;
 - storage of another stream than the caller's, of a memory pool, or used on several streams, since
   program order does not order their work;
-- storage that a collective works on, since that work may go on after the call returns.
+- storage that a collective works on after its call returns, and storage of ops through which ranks
+  talk and of which nothing is known.
+
+Memory that peers address has arenas of its own. Ranks that run one program place it alike.
 
 An arena is allocated where its first storage is. The symbols in its sizes must be bound by then;
 storage whose size is bound later goes into a later arena.
@@ -19,12 +22,17 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from wrapper_ir.analysis.collectives import is_collective
+from wrapper_ir.analysis.collectives import (
+    facts_of,
+    is_collective,
+    leaves_peers_running,
+    waits_for_work,
+)
 from wrapper_ir.analysis.kept import can_keep
 from wrapper_ir.analysis.liveness import BEFORE, Life, Liveness
-from wrapper_ir.lines import Device, Dim, MemoryKind, Place, Program, Region, effects, regions_of
+from wrapper_ir.lines import Device, Dim, Place, Program, Region, effects, regions_of
 from wrapper_ir.lines.expr import free_symbols
-from wrapper_ir.lines.traits import allocates_one
+from wrapper_ir.lines.traits import allocates_one, op_of
 from wrapper_ir.planning.sizes import Sizes, held_bytes, nbytes_of
 
 if TYPE_CHECKING:
@@ -121,7 +129,6 @@ def _ends(begin: int, end: int) -> Iterator[int]:
 
 Where: TypeAlias = tuple[Device, Place]
 
-_POOLED: Final = (MemoryKind.DEFAULT, MemoryKind.PINNED)
 _CALLERS: Final = frozenset((0,))
 
 
@@ -209,8 +216,6 @@ class Judge:
             return "is made by a region" if line and regions_of(line) else "is made by a library op"
         if line.zeroed:
             return "must be zeroed"
-        if line.memory not in _POOLED:
-            return "is memory that peers address"
         if self._program.buffers[first.owner].is_opaque:
             return "has a layout that only the device understands"
         if nbytes_of(self._program.buffers[first.owner]) == 0:
@@ -232,10 +237,15 @@ class Judge:
 
 
 def _kept_busy(region: Region, program: Program, liveness: Liveness) -> set[Life]:
-    """Return the storages that asynchronous work may use after the call that started it."""
+    """Return the storages that asynchronous work may use after the call that started it.
+
+    Where that is so until a later op, lives last until then (:mod:`wrapper_ir.analysis.liveness`).
+    """
     found: set[Life] = set()
     for line in region.body:
-        if is_collective(line):
+        facts = facts_of(op_of(line))
+        is_done = leaves_peers_running(line) or (facts is not None and not facts.in_flight)
+        if is_collective(line) and (waits_for_work(line) or not is_done):
             for name in (*effects(line, program).touched, *effects(line, program).defines):
                 found.update(liveness.of(name))
     return found

@@ -29,8 +29,10 @@ Calls: TypeAlias = tuple[Heard, ...]
 #: How many calls around the first difference are looked at, to say what is missing or added.
 _WINDOW: Final = 256
 
+_PARTS: Final = ("op", "dtype", "size", "reduction", "root", "place")
+
 #: The parts of a key, in words.
-_WORDS: Final = dict(zip(Key._fields, ("op", "dtype", "size", "reduction", "root"), strict=True))
+_WORDS: Final = dict(zip(Key._fields, _PARTS, strict=True))
 
 
 def compare_group(
@@ -159,7 +161,8 @@ def _unlike(a: Key, b: Key) -> str | None:
     """Return the first part that differs, an empty string if none does, None if nobody knows."""
     for part, x, y in zip(Key._fields, a, b, strict=True):
         if x != y:
-            return None if part == "sizes" and _may_be_equal(a.sizes, b.sizes) else part
+            is_open = part in ("sizes", "places") and _may_be_equal(x, y)
+            return None if is_open else part
     return ""
 
 

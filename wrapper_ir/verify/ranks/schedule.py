@@ -10,11 +10,12 @@ from wrapper_ir.analysis.collectives import (
     Call,
     Kind,
     call_of,
+    shared_with_peers,
     waits_for_work,
     why_unknown,
 )
 from wrapper_ir.lines.expr import product
-from wrapper_ir.lines.traits import loops
+from wrapper_ir.lines.traits import is_slice, loops
 from wrapper_ir.verify.collectives import Event
 from wrapper_ir.verify.ranks.report import RankProblem, Where
 from wrapper_ir.verify.ranks.values import Values
@@ -45,6 +46,8 @@ class Key(NamedTuple):
     sizes: tuple[ir.Dim, ...]
     reduction: str
     root: str
+    places: tuple[ir.Dim, ...]
+    """Where in its pool the memory begins that peers access: they look for it at their own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +59,8 @@ class Post:
     tensors: tuple[Tensor, ...]
     values: tuple[int, ...]
     """How what it sends was made: see :mod:`values`."""
+    places: tuple[ir.Dim, ...]
+    """Bytes from the start of its pool to each buffer that peers access."""
     where: tuple[str, str, str]
     """Path, what it says, and source, for :class:`Where`."""
 
@@ -66,7 +71,7 @@ class Post:
         has_rows = facts.kind is Kind.ALL_TO_ALL and not facts.protocol
         sizes = () if has_rows else tuple(each.numel for each in self.tensors)
         dtypes = tuple(each.dtype for each in self.tensors)
-        return Key(str(facts), dtypes, sizes, self.call.reduction, self.call.root)
+        return Key(str(facts), dtypes, sizes, self.call.reduction, self.call.root, self.places)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,6 +122,8 @@ class _Reader:
         self._events = {event.place.path: event for event in events}
         self._found = Schedule()
         self._values = Values(program)
+        self._starts: dict[str, ir.Dim] = {}
+        """Bytes from the start of its pool to the storage of each buffer; 0 if it is in none."""
 
     def read(self) -> Schedule:
         if self._events:
@@ -136,8 +143,25 @@ class _Reader:
                 if any(parts):
                     where = (str(path), line.mnemonic, self._program.source_of(line))
                     yield Nest(loops(line), parts, where)
+            self._follow(line)
             if not parent:
                 self._values.step(line)
+
+    def _follow(self, line: ir.AnyLine) -> None:
+        """Note where in a pool the storage of a line's buffers is."""
+        found = ir.effects(line, self._program)
+        if is_slice(line):
+            self._starts[line.out] = line.offset
+        for name, source in (
+            *((alias.name, alias.source) for alias in found.aliases),
+            *zip(found.defines, found.takes, strict=False),
+        ):
+            if source in self._starts:
+                self._starts[name] = self._starts[source]
+
+    def _place(self, name: str) -> ir.Dim:
+        layout = self._program.layout(name)
+        return ir.dim(self._starts.get(name, 0) + layout.offset * layout.dtype.itemsize)
 
     def _node(self, line: ir.AnyLine, path: ir.Path, event: Event) -> Iterator[Node]:
         source = self._program.source_of(line)
@@ -151,8 +175,9 @@ class _Reader:
             return
         tensors = tuple(map(self._tensor, call.sent))
         values = tuple(map(self._values.of, call.sent))
+        places = tuple(map(self._place, shared_with_peers(self._program, line)))
         says = _described(call, tensors)
-        post = Post(event, call, tensors, values, (str(path), says, source))
+        post = Post(event, call, tensors, values, places, (str(path), says, source))
         self._found.posts.append(post)
         if call.group:
             yield post
