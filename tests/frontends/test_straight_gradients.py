@@ -378,6 +378,16 @@ def changed_and_viewed(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
     return (x, x * w, x[:1])
 
 
+def no_gradient_wanted(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    y = x + w  # recorded outside of what detaches it
+    torch._dynamo.graph_break()
+    return _detaching(y, w)
+
+
+def _detaching(y: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    return (y.detach() * w, y.detach() + 1)
+
+
 def gradients_turned_off(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
     with torch.no_grad():
         y = x @ w
@@ -402,6 +412,7 @@ def gradients_turned_off(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
         halves,
         changed_with_gradients,
         changed_and_viewed,
+        no_gradient_wanted,
         gradients_turned_off,
     ],
 )

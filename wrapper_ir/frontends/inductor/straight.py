@@ -67,6 +67,7 @@ class Graph:
         apply: What calls it where gradients are recorded, or None.
         inputs: The number of its arguments.
         written: The positions of the arguments that the graph writes to and autograd counts.
+        detached: The positions of the arguments that no gradient goes to: they are detached.
         has_autocast: Whether it was compiled under autocast, which is off while it runs.
         finish: What makes of arguments and results those to return, or None: it changes arguments,
             makes views of them, and marks dimensions that Dynamo may take as dynamic.
@@ -79,6 +80,7 @@ class Graph:
     apply: Callable[..., Any] | None
     inputs: int
     written: tuple[int, ...]
+    detached: tuple[int, ...]
     has_autocast: bool
     finish: _Finish | None
     hindrances: tuple[str, ...]
@@ -109,7 +111,7 @@ def hindrances(wrapper: Any, metadata: Any) -> tuple[str, ...]:
     if RuntimeEpilogue is None or (wrapper.trace_joint and RecordedEpilogue is None):
         facts |= straight_gradients.epilogue(metadata)
     if wrapper.trace_joint:
-        facts |= straight_gradients.facts(wrapper, metadata)
+        facts |= straight_gradients.facts(metadata)
     return tuple(words for words, holds in facts.items() if holds)
 
 
@@ -172,6 +174,7 @@ def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
             apply=apply,
             inputs=len(runtime_metadata.input_info),
             written=tuple(written) if is_counted else (),
+            detached=tuple(self.indices_of_inps_to_detach) if self.trace_joint else (),
             has_autocast=self.disable_amp,
             finish=finish,
             hindrances=found,
@@ -264,6 +267,7 @@ def _entry(call: Callable[..., Any], graph: Graph) -> Any:
             switches=_SWITCHES,
             watchers=watchers,
             written=graph.written,
+            detached=graph.detached,
             has_autocast=graph.has_autocast,
         )
         update_wrapper(made, call)
@@ -280,4 +284,15 @@ def _running(graph: Graph) -> Callable[..., Any]:
 
     if graph.has_autocast:
         run_graph = straight_gradients.without_autocast(run_graph)
-    return graph.apply or run_graph
+    apply = graph.apply
+    if apply is None or not graph.detached:
+        return apply or run_graph
+
+    def run_detached(*args: Any) -> Any:
+        given = [*args]
+        for position in graph.detached:
+            if isinstance(given[position], torch.Tensor):
+                given[position] = given[position].detach()
+        return apply(*given)
+
+    return run_detached

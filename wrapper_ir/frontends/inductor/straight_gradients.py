@@ -63,19 +63,17 @@ def without_autocast(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def facts(wrapper: Any, metadata: Any) -> dict[str, Any]:
+def facts(metadata: Any) -> dict[str, Any]:
     """Return what only torch's functions do for a graph with gradients, and whether it is needed.
 
     Args:
-        wrapper: AOTAutograd's ``RuntimeWrapper``.
-        metadata: Its ``ViewAndMutationMeta`` for the graph.
+        metadata: AOTAutograd's ``ViewAndMutationMeta`` for the graph.
     """
     if restrided is None:
         return {"this release of torch calls backward passes in another way": True}
     written = metadata.indices_of_inputs_that_requires_grad_with_mutations_in_bw
     tangents = metadata.subclass_tangent_meta
     return {
-        "arguments are detached": wrapper.indices_of_inps_to_detach,
         "generators are passed": metadata.num_graphsafe_rng_states,
         "random numbers are counted outside": metadata.is_rng_op_functionalized,
         "ops with effects are kept in order, backward": metadata.num_backward_tokens,
@@ -188,7 +186,6 @@ def _in_cpp(graph: _Recorded, module: Any) -> tuple[Any, Any]:
         unusual=_through_torch(graph.function, lambda found: _set_ready(forward, found)),
         switches=graph.switches,
         callback=_frame_callback,
-        keeps_graph=_keeps_graph if metadata.bw_donated_idxs else None,
         restrided=restrided,
         layouts=graph.layouts,
         returned=metadata.num_forward_returns,
@@ -199,6 +196,7 @@ def _in_cpp(graph: _Recorded, module: Any) -> tuple[Any, Any]:
         has_autocast=graph.has_autocast,
         has_symbols=bool(metadata.num_symints_saved_for_bw),
         has_unchecked=bool(metadata.num_tensors_saved_with_no_vc_check),
+        frees_saved=bool(metadata.bw_donated_idxs),
         is_deterministic=bool(metadata.deterministic),
     )
     return forward, forward.backward

@@ -102,6 +102,21 @@ class Run {
     return true;
   }
 
+  // Take tensors, one for each input, and check them. Each can be freed right after its last use, if
+  // nobody else holds it. False: a Python error is set.
+  bool take_tensors(std::vector<at::Tensor> tensors) {
+    for (std::size_t i = 0; i < info_.num_inputs; ++i) {
+      owned_[i] = handle_of(new at::Tensor(std::move(tensors[i])));
+      slots_[i].tensor = owned_[i];
+      if (matches(info_.inputs[i].tensor, *tensor_of(owned_[i]))) continue;
+      PyObject* value = THPVariable_Wrap(*tensor_of(owned_[i]));
+      const bool is_right = value != nullptr && refuse(i, value);
+      Py_XDECREF(value);
+      if (!is_right) return false;
+    }
+    return true;
+  }
+
   // Run the program without the GIL. False: a Python error is set.
   bool execute() {
     States::Taken taken;

@@ -9,9 +9,15 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/ThreadLocalPythonObjects.h>
 #include <torch/csrc/PyInterpreter.h>
+#include <torch/csrc/autograd/python_function.h>
 
 #include "restride.h"
 #include "straight.h"
+
+namespace torch::autograd {
+// From graph_task.h, which takes seconds to compile.
+TORCH_API bool get_current_graph_task_keep_graph();
+}  // namespace torch::autograd
 
 namespace wir_py {
 
@@ -27,7 +33,6 @@ struct Recorded {
     kUnusual,     // what backward passes go to that are not usual
     kSwitches,    // as of `Straight`
     kCallback,    // returns Dynamo's callback, or None
-    kKeepsGraph,  // says whether the graph is kept; or None, if that does not matter
     kRestrided,   // gives a gradient the layout that the backward graph was compiled for
     kLayouts,     // such layouts, for `kRestrided`
     kReady,       // the dict of the backward graph; or None, before its first pass
@@ -43,6 +48,7 @@ struct Recorded {
   std::vector<Py_ssize_t>* given;     // positions of gradients that the backward graph takes
   std::vector<Layout>* layouts;       // their layouts
   bool has_autocast, has_symbols, has_unchecked, is_deterministic;
+  bool frees_saved;  // the backward graph takes over what is saved: the graph must not be kept
 
   PyObject* part(Part which) const { return parts[which]; }
   bool has(Part which) const { return parts[which] != Py_None; }
@@ -115,15 +121,12 @@ inline int truth(const Object& value) {
   return value.ptr() == nullptr ? -1 : PyObject_IsTrue(value.ptr());
 }
 
-inline int is_answered(PyObject* question) {
-  return truth(pybind11::reinterpret_steal<Object>(PyObject_CallNoArgs(question)));
-}
-
 // Whether a backward pass needs nothing but the graph; -1: a Python error is set.
 inline int is_usual(const Recorded* self, PyObject* node, PyObject* gradients) {
   if (!self->has(Recorded::kReady) || c10::GradMode::is_enabled() || is_transformed()) return 0;
   if (any_is_on(self->part(Recorded::kSwitches)) || !PyList_CheckExact(gradients)) return 0;
   if (!self->is_deterministic && at::globalContext().deterministicAlgorithms()) return 0;
+  if (self->frees_saved && torch::autograd::get_current_graph_task_keep_graph()) return 0;
   for (const Py_ssize_t i : *self->given) {
     if (i >= PyList_GET_SIZE(gradients)) return 0;
     PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(PyList_GET_ITEM(gradients, i)));
@@ -133,10 +136,6 @@ inline int is_usual(const Recorded* self, PyObject* node, PyObject* gradients) {
   const Object callback = pybind11::reinterpret_steal<Object>(
       PyObject_CallNoArgs(self->part(Recorded::kCallback)));
   if (callback.ptr() != Py_None) return callback.ptr() == nullptr ? -1 : 0;
-  if (self->has(Recorded::kKeepsGraph)) {
-    const int keeps = is_answered(self->part(Recorded::kKeepsGraph));
-    if (keeps != 0) return keeps < 0 ? -1 : 0;
-  }
   static PyObject* const name = PyUnicode_InternFromString("_external_objects");
   const int is_noted = truth(attribute(node, name));
   return is_noted < 0 ? -1 : is_noted == 0;
@@ -150,13 +149,27 @@ inline bool append(PyObject* values, PyObject* node, PyObject* name) {
   return PyList_SetSlice(values, size, size, found.ptr()) == 0;
 }
 
-inline PyObject* restrided(const Recorded* self, PyObject* gradient, std::size_t i) {
+// A gradient in the layout that the backward graph was compiled for. Undefined: a Python error is
+// set.
+inline at::Tensor restrided(const Recorded* self, PyObject* gradient, std::size_t i) {
   const at::Tensor& tensor = THPVariable_Unpack(gradient);
   const Layout& layout = (*self->layouts)[i];
-  if (layout.fits(tensor)) return Py_NewRef(gradient);
-  if (layout.may_copy(tensor)) return THPVariable_Wrap(layout.copy(tensor));
+  if (layout.fits(tensor)) return tensor;
+  if (layout.may_copy(tensor)) return layout.copy(tensor);
   PyObject* theirs = PyTuple_GET_ITEM(self->part(Recorded::kLayouts), static_cast<Py_ssize_t>(i));
-  return PyObject_CallFunctionObjArgs(self->part(Recorded::kRestrided), gradient, theirs, nullptr);
+  const Object made = pybind11::reinterpret_steal<Object>(
+      PyObject_CallFunctionObjArgs(self->part(Recorded::kRestrided), gradient, theirs, nullptr));
+  return made.ptr() == nullptr ? at::Tensor() : THPVariable_Unpack(made.ptr());
+}
+
+// Append gradients, by a function that takes a tensor. False: a Python error is set.
+template <class Append>
+bool append_gradients(const Recorded* self, PyObject* gradients, Append append) {
+  for (std::size_t i = 0; i < self->given->size(); ++i) {
+    at::Tensor made = restrided(self, PyList_GET_ITEM(gradients, (*self->given)[i]), i);
+    if (!made.defined() || !append(std::move(made))) return false;
+  }
+  return true;
 }
 
 // The inputs of the backward graph: what is saved, then gradients. Null: a Python error is set.
@@ -169,20 +182,41 @@ inline Object inputs_of(const Recorded* self, PyObject* node, PyObject* gradient
   if (self->has_symbols && !append(values.ptr(), node, symbols)) return {};
   if (!append(values.ptr(), node, saved)) return {};
   if (self->has_unchecked && !append(values.ptr(), node, unchecked)) return {};
-  for (std::size_t i = 0; i < self->given->size(); ++i) {
-    const Object gradient = pybind11::reinterpret_steal<Object>(
-        restrided(self, PyList_GET_ITEM(gradients, (*self->given)[i]), i));
-    if (gradient.ptr() == nullptr || PyList_Append(values.ptr(), gradient.ptr()) < 0) return {};
-  }
-  return values;
+  const auto wrap = [&values](at::Tensor&& tensor) {
+    const Object made = pybind11::reinterpret_steal<Object>(THPVariable_Wrap(std::move(tensor)));
+    return made.ptr() != nullptr && PyList_Append(values.ptr(), made.ptr()) == 0;
+  };
+  return append_gradients(self, gradients, wrap) ? values : Object();
 }
 
-// Call the emitted function of the backward graph, with context variables as they were.
-inline PyObject* run_ready(const Recorded* self, PyObject* values) {
-  const Object emitted = emitted_of(self->part(Recorded::kReady));
-  if (emitted.ptr() == nullptr) return nullptr;
-  std::optional<c10::impl::ExcludeDispatchKeyGuard> no_autocast;
-  if (self->has_autocast) no_autocast.emplace(c10::autocast_dispatch_keyset);
+// Append what a node has saved. False: it has to be asked in Python, for its words on a graph that
+// is gone through twice, or because this release of torch keeps it elsewhere.
+template <class Node>
+bool append_saved(const Node& node, std::vector<at::Tensor>* values) {
+  if constexpr (requires {
+                  node.saved_variables.front().unpack(node.cdata);
+                  node.clear_saved_tensors_on_access;
+                }) {
+    if (node.has_freed_buffers != 0 || node.clear_saved_tensors_on_access) return false;
+    for (const auto& each : node.saved_variables) values->push_back(each.unpack(node.cdata));
+    return true;
+  }
+  return false;
+}
+
+// The program of a backward graph if it takes nothing but tensors, of that number; else null.
+inline Function* program_for(const Recorded* self, PyObject* emitted, std::size_t count) {
+  if (Py_TYPE(emitted) != function_type || self->has_symbols || self->has_unchecked) return nullptr;
+  auto* function = reinterpret_cast<Function*>(emitted);
+  const wir::ProgramInfo& info = *function->info;
+  if (!function->boxed || info.num_inputs != count) return nullptr;
+  const auto is_tensor = [](const wir::InputSpec& each) { return each.kind == wir::Kind::kTensor; };
+  return std::all_of(info.inputs, info.inputs + count, is_tensor) ? function : nullptr;
+}
+
+// Calls something with context variables as they were when the backward pass began.
+template <class Call>
+PyObject* in_context(Call call) {
   Object context;
   if (at::impl::ThreadLocalPythonObjects::contains("context")) {
     PyObject* kept = at::impl::ThreadLocalPythonObjects::get("context")->ptr(getPyInterpreter());
@@ -191,33 +225,55 @@ inline PyObject* run_ready(const Recorded* self, PyObject* values) {
       if (context.ptr() == nullptr || PyContext_Enter(context.ptr()) < 0) return nullptr;
     }
   }
-  PyObject* made = PyObject_CallOneArg(emitted.ptr(), values);
+  PyObject* made = call();
   if (context.ptr() != nullptr && PyContext_Exit(context.ptr()) < 0) Py_CLEAR(made);
   if (made == nullptr || PyTuple_CheckExact(made)) return made;
   const Object results = pybind11::reinterpret_steal<Object>(made);
   return PySequence_Tuple(made);
 }
 
-inline PyObject* backward(const Recorded* self, PyObject* node, PyObject* gradients) {
+// Empty the list of gradients, and what a node has saved: a program frees what it alone holds.
+// False: a Python error is set.
+inline bool let_go(PyObject* node, PyObject* gradients) {
   static PyObject* const clearing = PyUnicode_InternFromString("maybe_clear_saved_tensors");
+  if (PyList_SetSlice(gradients, 0, PyList_GET_SIZE(gradients), nullptr) < 0) return false;
+  return truth(pybind11::reinterpret_steal<Object>(PyObject_CallMethodNoArgs(node, clearing))) >= 0;
+}
+
+inline PyObject* backward(const Recorded* self, PyObject* node, PyObject* gradients) {
   const int is_simple = is_usual(self, node, gradients);
   if (is_simple < 0) return nullptr;
   if (is_simple == 0) {
     return PyObject_CallFunctionObjArgs(self->part(Recorded::kUnusual), node, gradients, nullptr);
   }
+  const Object emitted = emitted_of(self->part(Recorded::kReady));
+  if (emitted.ptr() == nullptr) return nullptr;
+  const auto& held = *reinterpret_cast<const THPFunction*>(node);
+  const std::size_t count = held.saved_variables.size() + self->given->size();
+  Function* program = program_for(self, emitted.ptr(), count);
+  std::vector<at::Tensor> tensors;
+  if (program != nullptr && append_saved(held, &tensors)) {
+    const auto add = [&tensors](at::Tensor&& tensor) {
+      tensors.push_back(std::move(tensor));
+      return true;
+    };
+    if (!append_gradients(self, gradients, add) || !let_go(node, gradients)) return nullptr;
+    return in_context([program, &tensors]() -> PyObject* {
+      Run run(program, nullptr, true);
+      return run.take_tensors(std::move(tensors)) && run.execute() ? run.results() : nullptr;
+    });
+  }
   const Object values = inputs_of(self, node, gradients);
-  if (values.ptr() == nullptr) return nullptr;
-  // The program frees what only the list holds.
-  if (PyList_SetSlice(gradients, 0, PyList_GET_SIZE(gradients), nullptr) < 0) return nullptr;
-  const Object done =
-      pybind11::reinterpret_steal<Object>(PyObject_CallMethodNoArgs(node, clearing));
-  return done.ptr() == nullptr ? nullptr : run_ready(self, values.ptr());
+  if (values.ptr() == nullptr || !let_go(node, gradients)) return nullptr;
+  std::optional<c10::impl::ExcludeDispatchKeyGuard> no_autocast;
+  if (self->has_autocast) no_autocast.emplace(c10::autocast_dispatch_keyset);
+  return in_context([&] { return PyObject_CallOneArg(emitted.ptr(), values.ptr()); });
 }
 
 // Python's side.
 
 inline PyObject* call_backward(PyObject* object, PyObject* const* args, Py_ssize_t count) {
-  if (count != 2) {
+  if (count != 2 || !PyObject_TypeCheck(args[0], &THPFunctionType)) {
     PyErr_SetString(PyExc_TypeError, "a node and a list of gradients are needed");
     return nullptr;
   }
@@ -259,27 +315,27 @@ inline PyObject* new_recorded(PyTypeObject* type, PyObject* args, PyObject* keyw
                                 "finish",        "external",
                                 "note",          "unusual",
                                 "switches",      "callback",
-                                "keeps_graph",   "restrided",
-                                "layouts",       "returned",
-                                "saved",         "made",
-                                "given",         "strides",
-                                "has_autocast",  "has_symbols",
-                                "has_unchecked", "is_deterministic",
+                                "restrided",     "layouts",
+                                "returned",      "saved",
+                                "made",          "given",
+                                "strides",       "has_autocast",
+                                "has_symbols",   "has_unchecked",
+                                "frees_saved",   "is_deterministic",
                                 nullptr};
   std::array<PyObject*, Recorded::kParts> parts{};
   parts[Recorded::kReady] = Py_None;
   Py_ssize_t returned, first, end;
   PyObject *made, *given, *strides;
-  int flags[4];
+  int flags[5];
   using R = Recorded;
   if (!PyArg_ParseTupleAndKeywords(
-          args, keywords, "$O!OOOOOO!OOOO!n(nn)O!O!O!pppp", const_cast<char**>(names),
+          args, keywords, "$O!OOOOOO!OOO!n(nn)O!O!O!ppppp", const_cast<char**>(names),
           &PyDict_Type, &parts[R::kGraph], &parts[R::kSave], &parts[R::kFinish],
           &parts[R::kExternal], &parts[R::kNote], &parts[R::kUnusual], &PyTuple_Type,
-          &parts[R::kSwitches], &parts[R::kCallback], &parts[R::kKeepsGraph],
-          &parts[R::kRestrided], &PyTuple_Type, &parts[R::kLayouts], &returned, &first, &end,
-          &PyTuple_Type, &made, &PyTuple_Type, &given, &PyTuple_Type, &strides, &flags[0],
-          &flags[1], &flags[2], &flags[3])) {
+          &parts[R::kSwitches], &parts[R::kCallback], &parts[R::kRestrided], &PyTuple_Type,
+          &parts[R::kLayouts], &returned, &first, &end, &PyTuple_Type, &made, &PyTuple_Type,
+          &given, &PyTuple_Type, &strides, &flags[0], &flags[1], &flags[2], &flags[3],
+          &flags[4])) {
     return nullptr;
   }
   auto made_ = numbers_in(made), given_ = numbers_in(given);
@@ -304,7 +360,8 @@ inline PyObject* new_recorded(PyTypeObject* type, PyObject* args, PyObject* keyw
   self->has_autocast = flags[0] != 0;
   self->has_symbols = flags[1] != 0;
   self->has_unchecked = flags[2] != 0;
-  self->is_deterministic = flags[3] != 0;
+  self->frees_saved = flags[3] != 0;
+  self->is_deterministic = flags[4] != 0;
   return reinterpret_cast<PyObject*>(self);
 }
 

@@ -24,9 +24,10 @@ struct Straight {
   PyObject* watchers;  // a dict: no call is usual while it holds something
   PyObject* dict;
   PyObject* weakrefs;
-  std::vector<Py_ssize_t>* written;  // positions of arguments that count as written
-  bool has_autocast;                 // the graph was compiled under autocast: off while it runs
-  bool is_ready;                     // unusual calls have prepared the graph
+  std::vector<Py_ssize_t>* written;   // positions of arguments that count as written
+  std::vector<Py_ssize_t>* detached;  // and of those that no gradient goes to
+  bool has_autocast;                  // the graph was compiled under autocast: off while it runs
+  bool is_ready;                      // unusual calls have prepared the graph
 };
 
 inline bool is_on(PyObject* pair) {
@@ -85,22 +86,33 @@ inline PyObject* run_graph(PyObject* graph, bool has_autocast, PyObject* const* 
 
 inline PyObject* run_recorded(const Straight* self, PyObject* const* args, Py_ssize_t count) {
   const at::AutoGradMode grad(true);
-  return PyObject_Vectorcall(self->apply, args, static_cast<std::size_t>(count), nullptr);
+  const auto size = static_cast<std::size_t>(count);
+  if (self->detached->empty()) return PyObject_Vectorcall(self->apply, args, size, nullptr);
+  std::vector<PyObject*> given(args, args + size);
+  std::vector<Object> held;
+  for (const Py_ssize_t i : *self->detached) {
+    if (i >= count || !is_tensor(args[i])) continue;
+    PyObject* made = THPVariable_Wrap(THPVariable_Unpack(args[i]).detach());
+    if (made == nullptr) return nullptr;
+    held.push_back(pybind11::reinterpret_steal<Object>(made));
+    given[static_cast<std::size_t>(i)] = made;
+  }
+  return PyObject_Vectorcall(self->apply, given.data(), size, nullptr);
 }
 
 inline PyObject* run_usual(const Straight* self, PyObject* const* args, Py_ssize_t count) {
+  PyObject* made = nullptr;
   try {
     for (const Py_ssize_t i : *self->written) {
       if (i >= count || !is_tensor(args[i])) continue;  // the call will be refused
       THPVariable_Unpack(args[i]).unsafeGetTensorImpl()->bump_version();
     }
+    made = self->apply == Py_None ? run_graph(self->graph, self->has_autocast, args, count)
+                                  : run_recorded(self, args, count);
   } catch (...) {
     torch::translate_exception_to_python(std::current_exception());
     return nullptr;
   }
-  PyObject* made = self->apply == Py_None
-                       ? run_graph(self->graph, self->has_autocast, args, count)
-                       : run_recorded(self, args, count);
   if (made == nullptr || self->finish == Py_None) return made;
   const Object results = pybind11::reinterpret_steal<Object>(made);
   const Object given = pybind11::reinterpret_steal<Object>(tuple_of(
@@ -123,16 +135,17 @@ inline PyTypeObject* straight_type = nullptr;
 
 inline PyObject* new_straight(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"unusual",  "graph",   "apply",        "finish", "switches",
-                                "watchers", "written", "has_autocast", nullptr};
-  PyObject *unusual, *graph, *apply, *finish, *switches, *watchers, *written;
+                                "watchers", "written", "detached",     "has_autocast",
+                                nullptr};
+  PyObject *unusual, *graph, *apply, *finish, *switches, *watchers, *written, *detached;
   int has_autocast = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "$OO!OOO!O!O!p", const_cast<char**>(names),
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "$OO!OOO!O!O!O!p", const_cast<char**>(names),
                                    &unusual, &PyDict_Type, &graph, &apply, &finish, &PyTuple_Type,
                                    &switches, &PyDict_Type, &watchers, &PyTuple_Type,
-                                   &written, &has_autocast)) {
+                                   &written, &PyTuple_Type, &detached, &has_autocast)) {
     return nullptr;
   }
-  auto positions = numbers_in(written);
+  auto written_ = numbers_in(written), detached_ = numbers_in(detached);
   if (PyErr_Occurred() != nullptr) return nullptr;
   auto* self = reinterpret_cast<Straight*>(type->tp_alloc(type, 0));
   if (self == nullptr) return nullptr;
@@ -143,7 +156,8 @@ inline PyObject* new_straight(PyTypeObject* type, PyObject* args, PyObject* keyw
   self->finish = Py_NewRef(finish);
   self->switches = Py_NewRef(switches);
   self->watchers = Py_NewRef(watchers);
-  self->written = positions.release();
+  self->written = written_.release();
+  self->detached = detached_.release();
   self->has_autocast = has_autocast != 0;
   return reinterpret_cast<PyObject*>(self);
 }
@@ -173,6 +187,7 @@ inline void delete_straight(PyObject* object) {
   PyObject_GC_UnTrack(object);
   if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
   delete self->written;
+  delete self->detached;
   for (PyObject* each : {self->unusual, self->graph, self->apply, self->finish, self->switches,
                          self->watchers, self->dict}) {
     Py_XDECREF(each);
