@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.analysis.liveness import mutated_inputs
-from wrapper_ir.analysis.process_groups import named_groups
 from wrapper_ir.emitters.base import MissingConstantError
 from wrapper_ir.emitters.registry import make_emitter
 
@@ -35,7 +33,9 @@ def as_function(
         takes_out: Whether it takes memory for results, as ``out``.
         note: Called with each exception that it raises.
     """
-    # Calling needs torch; emitting does not.
+    # Calling needs torch, which emitting does not, and a module from a cache needs no analysis.
+    from wrapper_ir.analysis.liveness import mutated_inputs  # noqa: PLC0415
+    from wrapper_ir.analysis.process_groups import named_groups  # noqa: PLC0415
     from wrapper_ir.runtime.calls import plain_function  # noqa: PLC0415
 
     return plain_function(

@@ -13,8 +13,8 @@ Round an export and ahead-of-time compilation there are five modules:
 - ``dropped_facts`` keeps what Inductor drops on the way, and gives it back to the program.
 - ``output_code`` makes the module text that Inductor expects, stores in caches and executes.
 
-``capture``, ``explain_call`` and ``jit`` are imported on first use (PEP 562): ``torch.compile``
-needs none of them.
+``capture``, ``explain_call``, ``jit`` and the errors of ``mismatches`` are imported on first use
+(PEP 562): ``torch.compile`` with a graph from a cache needs none of them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.frontends.inductor.errors import (
     CaptureError,
-    ContractError,
     ContractWarning,
-    GraphMismatchError,
     InstallOrderError,
     JitError,
     NothingCalledError,
@@ -54,6 +52,7 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.explain import CallReport, GraphTime, Guard, explain_call
     from wrapper_ir.frontends.inductor.export_guards import FixedSizeWarning, LostSizesWarning
     from wrapper_ir.frontends.inductor.jitted import EagerCallWarning, Jitted, jit
+    from wrapper_ir.frontends.inductor.mismatches import ContractError, GraphMismatchError
 
 __all__ = [
     "CallReport",
@@ -95,5 +94,6 @@ if not TYPE_CHECKING:
         ".explain": ("CallReport", "GraphTime", "Guard", "explain_call"),
         ".export_guards": ("FixedSizeWarning", "LostSizesWarning"),
         ".jitted": ("EagerCallWarning", "Jitted", "jit"),
+        ".mismatches": ("ContractError", "GraphMismatchError"),
     }
     __getattr__ = names_of(__name__, _places)

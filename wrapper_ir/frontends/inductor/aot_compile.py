@@ -24,11 +24,11 @@ from wrapper_ir.frontends.inductor import dropped_facts as facts
 from wrapper_ir.frontends.inductor import session as sessions
 from wrapper_ir.frontends.inductor.errors import (
     CaptureError,
-    GraphMismatchError,
     UnsupportedLineError,
 )
 from wrapper_ir.frontends.inductor.folding import folding_apart, inner_compiler, with_folding
 from wrapper_ir.frontends.inductor.identity import is_bisected_away
+from wrapper_ir.frontends.inductor.mismatches import GraphMismatchError
 from wrapper_ir.frontends.inductor.output_code import artifact_of
 from wrapper_ir.frontends.inductor.settings import Delivery, Settings, delivery_of
 from wrapper_ir.lines.program import ConstantKind, FrozenMap, Program

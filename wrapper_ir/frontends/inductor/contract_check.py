@@ -24,11 +24,8 @@ from torch.utils._pytree import tree_leaves
 
 from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.contract import contract_of, memory_of
-from wrapper_ir.frontends.inductor.errors import (
-    ContractError,
-    ContractWarning,
-    GraphMismatchError,
-)
+from wrapper_ir.frontends.inductor.errors import ContractWarning
+from wrapper_ir.frontends.inductor.mismatches import ContractError, GraphMismatchError
 from wrapper_ir.frontends.inductor.session import statistics
 from wrapper_ir.frontends.inductor.untried import validation
 from wrapper_ir.graphs.nodes import chain_of_views, written_by

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.releases import in_words
-from wrapper_ir.verify.diagnostics import VerificationError
 
 
 class UnsupportedLineError(WrapperIRError):
@@ -98,27 +97,6 @@ class NothingCalledError(WrapperIRError, ValueError):
     code = "WIR3008"
     template = "the call of {what} ran no graph that wrapper_ir compiled"
     default_hint = "compile it with torch.compile(..., backend='wrapper_ir')"
-
-
-class GraphMismatchError(VerificationError):
-    """A program does something else than the graph that it was made from, by what is recorded.
-
-    ``diagnostics`` says what, and in which line.
-    """
-
-    code = "WIR3010"
-    template = "{name} is not what its graph says, and breaks {count}"
-
-
-class ContractError(GraphMismatchError):
-    """A program does to its caller's memory what the graph that it was made from does not.
-
-    It overwrites an input, or returns memory that it shares with one. Inductor's own wrapper would
-    do the same. ``diagnostics`` says what, and in which line.
-    """
-
-    code = "WIR3009"
-    template = "{name} does to its caller's memory what its graph does not, and breaks {count}"
 
 
 class ContractWarning(UserWarning):

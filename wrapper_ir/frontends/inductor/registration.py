@@ -31,7 +31,6 @@ from wrapper_ir.devices import is_registered
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.frontends.inductor import (
     compat,
-    contract_check,
     devices,
     errors,
     groups,
@@ -206,6 +205,27 @@ def _with_our_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
+def _checked(way: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Wrap what lowers graphs by a function of ``contract_check``.
+
+    The module is imported with the first graph that is lowered: it needs the verifier, and a graph
+    from a cache does not.
+    """
+
+    def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(stock)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not _is_made():
+                return stock(*args, **kwargs)
+            from wrapper_ir.frontends.inductor import contract_check  # noqa: PLC0415 - see above
+
+            return getattr(contract_check, way)(_is_made, stock)(*args, **kwargs)
+
+        return call
+
+    return wrap
+
+
 #: Replaced functions of torch: module or class, name, and a function from theirs to ours.
 _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
     (inductor_entry, "compile_fx", _with_our_calls),
@@ -214,18 +234,10 @@ _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
     (compat.partitioners, "fx_graph_cse", partial(waits.with_one_wait, _is_made)),
     (
         *(inductor_entry._InProcessFxCompile, "codegen_and_compile"),
-        lambda stock: groups.with_overloads(
-            _is_made, contract_check.noting_contract(_is_made, stock)
-        ),
+        lambda stock: groups.with_overloads(_is_made, _checked("noting_contract")(stock)),
     ),
-    *(
-        (module, name, partial(contract_check.unless_with_copies, _is_made))
-        for module, name in compat.in_place_passes
-    ),
-    *(
-        (module, name, partial(contract_check.keeping_storages, _is_made))
-        for module, name in compat.copy_removing_passes
-    ),
+    *((module, name, _checked("unless_with_copies")) for module, name in compat.in_place_passes),
+    *((module, name, _checked("keeping_storages")) for module, name in compat.copy_removing_passes),
     (compat.CachedResult, "wrap_post_compile", overlaps.noting_metadata),
     (
         *(compat.runtime_wrappers, "create_synthetic_base_metadata"),

@@ -24,10 +24,10 @@ from wrapper_ir.frontends.inductor.contract_check import check_contract
 from wrapper_ir.frontends.inductor.convert.graph import Passing, convert_graph, passing_of
 from wrapper_ir.frontends.inductor.devices import keep_whole
 from wrapper_ir.frontends.inductor.errors import (
-    GraphMismatchError,
     UnsupportedLineError,
     UnsupportedTorchError,
 )
+from wrapper_ir.frontends.inductor.mismatches import GraphMismatchError
 from wrapper_ir.frontends.inductor.notes import (
     AlternativesNote,
     CallNote,
