@@ -224,6 +224,9 @@ def test_keys_and_help(opened: Callable[..., Page], tmp_path: Path) -> None:
     assert {"/", "j, k", "?"} <= set(listed)
     page.keyboard.press("Escape")
     page.wait_for_selector("dialog:not([open])", state="attached")
+    page.evaluate(
+        "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
+    )  # it is told
     colour = "getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(colour)
     page.keyboard.press("t")

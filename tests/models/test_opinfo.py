@@ -37,6 +37,7 @@ def row(op: str, dtype: str = "float32", **rest: object) -> dict[str, object]:
 def asking(**wanted: object) -> argparse.Namespace:
     usual: dict[str, Any] = dict.fromkeys(("modules", "backward", "dynamic"), False)
     usual |= {"dtype": ["float32"], "emitter": ["python"], "samples": 1, "batch": 1}
+    usual |= {"device": "cpu"}
     return argparse.Namespace(**usual | {"every": 1, "cpp_every": 1} | wanted)
 
 

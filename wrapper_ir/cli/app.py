@@ -155,9 +155,7 @@ def _fail(error: Exception) -> NoReturn:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=examples("""
 wrapper-ir capture model.py:make -o m.wir && wrapper-ir emit m.wir
-""")
-    + """
-Exit codes: 0 success, 1 faults or differences, 2 bad input, 3 internal error.""",
+"""),
 )
 @click.version_option(__version__, "-V", "--version", prog_name="wrapper-ir")
 def main() -> None:

@@ -199,10 +199,15 @@ def run_main(call: Callable[[list[Any]], tuple[Any, ...]], make: Callable[[], li
     with torch.no_grad(), _ranks() as who:
         inputs = make()
         for position, result in enumerate(call(inputs.copy())):
-            print(f"{who}result {position}: {_described(result)}")  # noqa: T201
+            _say(f"{who}result {position}: {_described(result)}")
         best = min(_batch(call, inputs, options.calls) for _ in range(options.batches))
         count = f"{options.batches} x {options.calls}"
-        print(f"{who}{best * 1e6:.1f} us a call, best of {count}")  # noqa: T201
+        _say(f"{who}{best * 1e6:.1f} us a call, best of {count}")
+
+
+def _say(text: str) -> None:
+    """Print a line in one piece: other ranks may print to the same place."""
+    sys.stdout.write(f"{text}\n")
 
 
 @contextmanager
