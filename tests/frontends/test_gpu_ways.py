@@ -28,7 +28,7 @@ from tests.frontends.no_gpu import (
     program_of,
     tuned_to,
 )
-from tests.gpu.test_schedules import REJECTED
+from tests.gpu.test_schedules import REJECTED, quantised
 from tests.gpu.test_schedules import WAYS as NEWER
 from tests.release import TORCH
 from wrapper_ir.analysis.cuda_graphs import why_not_captured
@@ -148,6 +148,12 @@ WAYS: dict[str, Way] = {
         some(*[(64, 64), (64, 64), ()] * 4),
         r"(?s)call @triton_for_fused_0\(.*call @triton_for_fused_1\(",
     ),
+    "nested": Way(
+        quantised,
+        some((256, 1024), (1024,)),
+        r"(?s)call @triton_per\w+\((?!.*call @)",
+        {"triton.nested_reduction": True},
+    ),
     "combo": Way(
         lambda x, w: (x.sin(), w.cos(), x[:7] + 1, w.amax(-1)),
         some((64, 64), (64, 32)),
@@ -265,6 +271,7 @@ LONG = {"flex_attention", "flex_decoding", "convolution", "eight_bits_template",
 
 #: Those that some releases do not take.
 MISSING = {
+    "nested": (TORCH < (2, 15), "2.15 brought nested reductions"),
     "block_pointers": (TORCH >= (2, 15), "Triton 3.9 has no block pointers"),
     "inplace_padding": (TORCH < (2, 12), "2.11 leaves this product no room"),
 }

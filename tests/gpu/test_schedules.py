@@ -104,7 +104,7 @@ def _with_epilogue(x: Tensor, w: Tensor) -> Any:
     return flex_gemm(torch.mm, (x, w), lambda product: (product * 2).relu())
 
 
-def _quantised(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+def quantised(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
     """A norm of rows, and the largest numbers of blocks of it."""
     blocks = functional.rms_norm(x, (x.shape[-1],), w).view(x.shape[0], -1, 128)
     largest = blocks.abs().amax(-1, keepdim=True)
@@ -263,7 +263,7 @@ WAYS: dict[str, Way] = {
         {"triton.cooperative_reductions": True},
     ),
     "nested": Way(
-        _quantised,
+        quantised,
         _real((256, 1024), (1024,)),
         r"(?s)call @triton_per\w+\((?!.*call @)",
         {"triton.nested_reduction": True},

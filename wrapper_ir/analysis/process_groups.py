@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
-
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.collectives import call_of
 from wrapper_ir.lines.traits import op_of
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
-    #: For each name of a group: the op that calls it first, the line, and its place in the model.
-    Groups: TypeAlias = Mapping[str, tuple[str, str, str]]
+def named_groups(program: ir.Program) -> dict[str, tuple[str, str, str]]:
+    """Return the process groups that a program calls by name, with the first call of each.
 
-
-def named_groups(program: ir.Program) -> Groups:
-    """Return the process groups that a program calls by name, with the first call of each."""
+    A call is told by its op, its line and its place in the model.
+    """
     found: dict[str, tuple[str, str, str]] = {}
     for path, line in ir.walk(program):
         called = call_of(program, line)
