@@ -224,9 +224,8 @@ def test_keys_and_help(opened: Callable[..., Page], tmp_path: Path) -> None:
     assert {"/", "j, k", "?"} <= set(listed)
     page.keyboard.press("Escape")
     page.wait_for_selector("dialog:not([open])", state="attached")
-    page.evaluate(
-        "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
-    )  # it is told
+    # The page is told that the dialog is closed in a later task, and takes no key until then.
+    page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
     colour = "getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(colour)
     page.keyboard.press("t")
