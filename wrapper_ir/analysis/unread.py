@@ -1,8 +1,9 @@
 """Arguments whose values an op does not read, in certain modes.
 
 Schemas do not say this. The table says it of ops that get more than they need, as PyTorch's own
-implementations on all devices have it (``ATen/native/EmbeddingBag.cpp`` and ``cuda/EmbeddingBag.cu``
-for the backward of embedding bags). The layouts of such arguments are read all the same.
+implementations on all devices have it: ``ATen/native/EmbeddingBag.cpp`` and
+``ATen/native/cuda/EmbeddingBag.cu`` for the backward of embedding bags. The layouts of such
+arguments are read all the same.
 """
 
 from __future__ import annotations
