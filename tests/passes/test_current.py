@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -12,6 +13,9 @@ import wrapper_ir as wir
 from wrapper_ir import runtime
 from wrapper_ir.emitters.fx.checks import bound_specs
 from wrapper_ir.passes import run_passes
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 STEP = """\
 wir 2
@@ -100,3 +104,15 @@ def test_checks_of_a_bound_graph_name_its_device() -> None:
     rows: Any = [["x", "float32", [4], [1], "cuda"], ["n", "int64", [], [], "cpu"]]
     bound = json.loads(bound_specs(json.dumps(rows), torch.device("cuda", 2)))
     assert [row[4] for row in bound] == ["cuda:2", "cpu"]
+
+
+@pytest.mark.parametrize("target", ["python", "cpp"])
+def test_a_folder_as_a_script_takes_the_gpu_of_its_rank(target: str, tmp_path: Path) -> None:
+    program = run_passes(step(), ["current-device"])
+    wir.export(program, f"{tmp_path}/step/", target)
+    text = (tmp_path / "step" / "wrapper.py").read_text("utf-8")
+    assert re.search(r"""current_device\(["']cuda["'], __name__\)""", text)
+    compile(text, "wrapper.py", "exec")
+    assert "cuda:" not in "".join(
+        each.read_text("utf-8") for each in (tmp_path / "step").rglob("*") if each.is_file()
+    )
