@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ import torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import wrapper_ir as wir
-from wrapper_ir.runtime import MissingGroupError
+from wrapper_ir.runtime import MissingGroupError, main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,6 +83,69 @@ def test_a_folder_says_it_too(target: str, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(MissingGroupError, match=r"process group '0'.*\n  at body\["):
         import_module(name).run(torch.ones(2, 8))
+
+
+FORWARD = """\
+wir 2
+program @total forward logical
+input %x : f32[8] @cpu
+extern _c10d_functional::all_reduce(Tensor input, Any reduce_op, Any group_name) -> Tensor
+extern _c10d_functional::wait_tensor(Tensor tensor) -> Tensor
+  %y = _c10d_functional::all_reduce(%x, "sum", "GROUP") : f32[8] @cpu
+  _c10d_functional::wait_tensor(%y)
+return %y
+"""
+
+BACKWARD = """\
+wir 2
+program @total backward logical
+tangents [0]
+input %dy : f32[8] @cpu
+extern _c10d_functional::all_reduce(Tensor input, Any reduce_op, Any group_name) -> Tensor
+extern _c10d_functional::wait_tensor(Tensor tensor) -> Tensor
+  %dx = _c10d_functional::all_reduce(%dy, "sum", "GROUP") : f32[8] @cpu
+  _c10d_functional::wait_tensor(%dx)
+return %dx
+"""
+
+
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize("target", ["python", "cpp"])
+def test_a_folder_of_a_forward_and_its_backward_says_it_in_both(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    pairs = {"both": ("tp", "tp"), "one": ("0", "tp")}
+    for name, (of_forward, of_backward) in pairs.items():
+        programs = {
+            "forward": wir.parse(FORWARD.replace("GROUP", of_forward)),
+            "backward": wir.parse(BACKWARD.replace("GROUP", of_backward)),
+        }
+        wir.export(programs, f"{tmp_path}/{name}_in_{target}/", target)
+    x = torch.ones(8, requires_grad=True)
+    with pytest.raises(MissingGroupError, match=r"process group 'tp'.*\n  at body\["):
+        import_module(f"both_in_{target}").run(x)
+    (y,) = import_module(f"one_in_{target}").run(x)
+    with pytest.raises(MissingGroupError, match=r"process group 'tp'.*\n  at body\["):
+        y.sum().backward()
+
+
+def test_a_script_ends_the_group_that_it_has_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    begin = partial(dist.init_process_group, "fake", store=FakeStore(), rank=0, world_size=2)
+    monkeypatch.setattr(dist, "init_process_group", begin)
+    seen: list[object] = []
+
+    def failing() -> None:
+        with main._ranks() as who:
+            seen.extend((who, dist.is_initialized()))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
+    assert seen == ["rank 0: ", True]
+    assert not dist.is_initialized()
 
 
 @pytest.mark.parametrize("target", ["python", "cpp"])

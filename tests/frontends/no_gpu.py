@@ -57,12 +57,16 @@ def stream(number: int) -> torch.Stream:
 
 
 @contextlib.contextmanager
-def pretended_gpu() -> Any:
-    """Answers what tracing and scheduling ask a GPU."""
+def pretended_gpu(number: int = 0) -> Any:
+    """Answers what tracing and scheduling ask a GPU, of this number."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.accelerator, "is_available", lambda: True)
         patch.setattr(torch.accelerator, "current_stream", lambda _=None: stream(0))
-        patch.setattr(torch.cuda, "current_device", lambda: 0)
+        patch.setattr(
+            torch.accelerator, "current_accelerator", lambda *_, **__: torch.device("cuda")
+        )
+        patch.setattr(torch.accelerator, "current_device_index", lambda: number)
+        patch.setattr(torch.cuda, "current_device", lambda: number)
         for place in (torch.cuda, CudaInterface):  # which releases ask differs
             patch.setattr(place, "get_device_properties", lambda _=None: PROPERTIES)
             patch.setattr(place, "is_bf16_supported", lambda *_, **__: True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,8 @@ import torch
 import wrapper_ir as wir
 from tests.gpu.cases import CASES, Function, t
 from tests.gpu.test_programs import no_tuning_by_time, same
-from wrapper_ir.runtime import KeptGpuArena, NonFiniteError
+from wrapper_ir.passes import run_passes
+from wrapper_ir.runtime import InputLayoutError, KeptGpuArena, NonFiniteError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,6 +118,48 @@ def test_a_program_on_the_second(name: str, emitter: str) -> None:
         for _ in range(4):
             actual = function(*args)
             check(actual, expected if isinstance(expected, tuple) else (expected,))
+
+
+def current(name: str, number: int) -> tuple[wir.Program, tuple[Tensor, ...], Any]:
+    """A program without a number, arguments on a GPU, and what the model makes of them there."""
+    torch.manual_seed(0)
+    case = CASES[name]
+    model, first = case.make().cuda(), tuple(each.cuda() for each in case.inputs())
+    program = run_passes(captured(model, *first), ["current-device"])
+    assert "cuda:" not in str(program)
+    moved = copy.deepcopy(model).to(f"cuda:{number}")
+    args = tuple(each.to(f"cuda:{number}") for each in first)
+    with torch.no_grad():
+        return program, args, moved(*args)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+def test_a_program_runs_on_the_gpu_that_is_current_when_it_is_loaded(
+    emitter: str, number: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # A library stays where it was loaded first.
+    monkeypatch.setenv("WRAPPER_IR_CACHE_DIR", str(tmp_path / "cache"))
+    program, args, expected = current("softmax", number)
+    with torch.cuda.device(number):
+        function = wir.compile(program, emitter)
+    for _ in range(3):
+        (actual,) = function(*args)  # while another one may be current
+        torch.testing.assert_close(actual, expected)
+    with pytest.raises(InputLayoutError, match="device"):
+        function(*(each.to(f"cuda:{1 - number}") for each in args))
+
+
+def test_packages_run_where_they_are_loaded(tmp_path: Path) -> None:
+    program, args, expected = current("mlp", 1)
+    package = wir.export(program, tmp_path / "model.pt2")
+    for loaded in (
+        wir.load_package(package, device="cuda:1"),
+        torch._inductor.aoti_load_package(str(package), device_index=1),
+    ):
+        torch.testing.assert_close(loaded(*args), expected)
+    here = tuple(each.to("cuda:0") for each in args)
+    torch.testing.assert_close(wir.load_package(package)(*here), expected.to("cuda:0"))
 
 
 def test_libraries_for_two(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ capture fail; see ``wrapper_ir.runtime.cuda_graphs``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.devices import only_accelerator
@@ -19,10 +19,6 @@ from wrapper_ir.lines.base import Runs
 from wrapper_ir.lines.schema import GENERATOR
 from wrapper_ir.lines.traits import binds, calls, calls_kernel, calls_op, chooses, op_of, shows
 from wrapper_ir.options.gpu import Captures
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 _MOST: Final = 3
 """The most reasons that are reported."""
@@ -35,20 +31,13 @@ def why_not_captured(program: ir.Program) -> tuple[str, ...]:
     if not gpus:
         return ("the program has no GPU buffers",)
     if len(gpus) > 1:
-        return (_several(gpus),)
+        return (f"it runs on several GPUs: {', '.join(gpus)}",)
     obstacles = Obstacles(program)
     found = ((path, line, obstacles.of(line)) for path, line in ir.walk(program))
     reasons = (
         reason if shows(line) else f"{path}: {reason}" for path, line, reason in found if reason
     )
     return tuple(dict.fromkeys(reasons))[:_MOST]
-
-
-def _several(gpus: Sequence[str]) -> str:
-    listed = ", ".join(gpus)
-    if any(":" not in name for name in gpus):
-        return f"it names a GPU without a number beside others, so they may be two: {listed}"
-    return f"it runs on several GPUs: {listed}"
 
 
 class Obstacles:

@@ -8,15 +8,15 @@ fewest collectives when its calls first differed is the first one.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.analysis.collectives import Kind, facts_of
 from wrapper_ir.debugging.runs import Saved, place_of, read_saved
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime.probes import difference
+from wrapper_ir.runtime.probes.ranks import of_all_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,22 +135,16 @@ def bisect_ranks(
     return RanksBisected(tuple(found), len(one), sum(count for count, _ in rows))
 
 
-_NUMBERED: Final = re.compile(r"\.rank(\d+)$")
-
-
 def _folders(name: str | Path) -> Mapping[int, Path]:
     """Return the folder of each rank of a run."""
     path = Path(name)
     if (path / "index.jsonl").exists():
         return {0: path}
-    found = {}
-    for folder in path.parent.glob(f"{path.name}.rank*"):
-        number = _NUMBERED.search(folder.name)
-        if number and (folder / "index.jsonl").exists():
-            found[int(number[1])] = folder
+    folders = of_all_ranks(path).items()
+    found = {rank: folder for rank, folder in folders if (folder / "index.jsonl").exists()}
     if not found:
         raise NoSavedRunError(name=str(name), problem="there is no index.jsonl in it or its ranks'")
-    return dict(sorted(found.items()))
+    return found
 
 
 def _compare(

@@ -15,7 +15,7 @@ from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.interpreter import memory as mem
 from wrapper_ir.interpreter.frame import Buffer, Frame, device_of, dtype_of, torch_device
 from wrapper_ir.lines.traits import calls_kernel
-from wrapper_ir.runtime import CppSource, InputLayoutError, check_layout, class_of
+from wrapper_ir.runtime import CppSource, InputLayoutError, check_layout, class_of, current_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -88,7 +88,8 @@ def _launchers(
     language: KernelLanguage, device: ir.Device, definitions: Mapping[str, ir.KernelDefinition]
 ) -> Iterator[tuple[str, Callable[..., None]]]:
     """Load the kernels of a vendor's language for a device, as :class:`devices.Launcher` says."""
-    kernels = named(language.launcher)(torch.device(str(device)))
+    here = current_device(str(device))
+    kernels = named(language.launcher)(here)
     for name, definition in definitions.items():
         source = definition.source
         assert isinstance(source, ir.DeviceKernel)
@@ -96,13 +97,13 @@ def _launchers(
         add = partial(kernels.add, name, params, source.code, entry=source.entry)
         add(group=source.group, options=dict(source.options) or None)
     for name, launch in zip(definitions, kernels.load(), strict=True):
-        yield name, partial(_launch, launch, language, device)
+        yield name, partial(_launch, launch, language, here)
 
 
 def _launch(
     launch: Callable[..., None],
     language: KernelLanguage,
-    device: ir.Device,
+    device: torch.device,
     grid: tuple[int, ...],
     *args: object,
 ) -> None:

@@ -105,7 +105,11 @@ DTYPE_BY_SHORT_NAME: Final[dict[str, DType]] = {d.short: d for d in DType}
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device: a type and an optional index."""
+    """A device: a type and an optional index.
+
+    Of a kind of which threads have a current device, the one without an index is the device that is
+    current when the program is loaded. Loaded once, the program stays there.
+    """
 
     type: str
     index: int | None = None

@@ -17,12 +17,13 @@ import sympy
 from wrapper_ir.lines.base import Role
 from wrapper_ir.lines.control import Region
 from wrapper_ir.lines.expr import real_symbol, symbol
+from wrapper_ir.lines.layout import Device
 from wrapper_ir.lines.program import AnyLine, FrozenMap, Program
 from wrapper_ir.lines.traits import NAMED_FIELDS, REGION_FIELDS, NameField
 from wrapper_ir.lines.traits import regions_of as regions_of  # re-exported for walkers
 
-__all__ = ["FOLDING", "Path", "Step", "line_at", "map_regions", "rewrite_lines", "walk"]
-__all__ += ["walk_regions"]
+__all__ = ["FOLDING", "Path", "Step", "line_at", "map_devices", "map_regions", "rewrite_lines"]
+__all__ += ["walk", "walk_regions"]
 
 
 class Step(NamedTuple):
@@ -241,3 +242,41 @@ class Renaming:
             pairs = {s: kind(rename(s.name)) for s, kind in kinds.items()}
             found = self._exprs[expr] = expr.xreplace(pairs)
         return found
+
+
+# Devices are in many parts of a program: layouts, calls, streams, arguments of ops.
+
+_WITHOUT_DEVICES: Final = frozenset(("origins", "data", "symbols"))
+
+
+def map_devices(program: Program, change: Callable[[Device], Device]) -> Program:
+    """Return a program with each of its devices replaced; the same object if none changes.
+
+    The program that computes folded constants is a part of it.
+    """
+    known: dict[int, tuple[Any, Any]] = {}  # layouts are shared; what is known is kept alive
+
+    def value(old: Any) -> Any:
+        if isinstance(old, Device):
+            new = change(old)
+            return old if new == old else new
+        if type(old) is tuple:
+            items = tuple(map(value, old))
+            return old if all(map(operator.is_, items, old)) else items
+        if isinstance(old, FrozenMap):
+            table = {name: value(item) for name, item in old.items()}
+            is_same = all(table[name] is item for name, item in old.items())
+            return old if is_same else FrozenMap(table)
+        if not dataclasses.is_dataclass(old) or isinstance(old, type):
+            return old
+        if id(old) not in known:
+            known[id(old)] = old, parts(old)
+        return known[id(old)][1]
+
+    def parts(old: Any) -> Any:
+        names = [each.name for each in dataclasses.fields(old) if each.init]
+        new = {n: value(getattr(old, n)) for n in names if n not in _WITHOUT_DEVICES}
+        changes = {name: item for name, item in new.items() if item is not getattr(old, name)}
+        return dataclasses.replace(old, **changes) if changes else old
+
+    return cast("Program", value(program))

@@ -11,6 +11,7 @@ passes of their own (docs/adr/0019).
 from wrapper_ir.passes import pipeline, plan, textual
 from wrapper_ir.passes.base import Checked, Pass, PassFaultError, PassOutputError
 from wrapper_ir.passes.branch import Branch
+from wrapper_ir.passes.current import CurrentDevice
 from wrapper_ir.passes.cut import PrepareCapture
 from wrapper_ir.passes.keep import KeepStorage
 from wrapper_ir.passes.legalise import Legalise
@@ -19,8 +20,8 @@ from wrapper_ir.passes.plan import *
 from wrapper_ir.passes.probes import InsertProbes
 from wrapper_ir.passes.textual import *
 
-__all__ = ["Branch", "Checked", "InsertProbes", "KeepStorage", "Legalise", "Pass", "PassFaultError"]
-__all__ += ["PassOutputError", "PrepareCapture"]
+__all__ = ["Branch", "Checked", "CurrentDevice", "InsertProbes", "KeepStorage", "Legalise", "Pass"]
+__all__ += ["PassFaultError", "PassOutputError", "PrepareCapture"]
 __all__ += pipeline.__all__
 __all__ += plan.__all__
 __all__ += textual.__all__

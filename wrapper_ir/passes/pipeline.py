@@ -20,6 +20,7 @@ from wrapper_ir.lines import Program, Stage
 from wrapper_ir.lines.fields import as_program
 from wrapper_ir.passes.base import Checked, Pass, check_result
 from wrapper_ir.passes.branch import Branch
+from wrapper_ir.passes.current import CurrentDevice
 from wrapper_ir.passes.cut import PrepareCapture
 from wrapper_ir.passes.keep import KeepStorage
 from wrapper_ir.passes.plan import CheckResults, PlanMemory
@@ -38,6 +39,9 @@ __all__ = ["legalisation_for", "lower", "lowering_for", "pipeline_for", "plan_me
 
 _OF_CALLS: Final = (Branch, PrepareCapture, InsertProbes, KeepStorage)
 """Passes about calls. What computes folded constants runs once, when they are loaded."""
+
+_OF_WHOLES: Final = (CurrentDevice,)
+"""Passes that look at both programs at once."""
 
 
 def kinds_of(program: Program) -> tuple[DeviceKind, ...]:
@@ -209,7 +213,7 @@ def _run(run: Pass, program: Program) -> Program:
     The second is no part of a call, so passes that are about calls leave it alone.
     """
     result = run(program)
-    if program.folding is None or isinstance(run, _OF_CALLS):
+    if program.folding is None or isinstance(run, (*_OF_CALLS, *_OF_WHOLES)):
         return result
     before = result.folding
     folding = None if before is None else run(before)

@@ -24,6 +24,7 @@ from wrapper_ir.options.schema import made_with, options_of, read_options
 from wrapper_ir.passes import plan
 from wrapper_ir.passes.base import Pass
 from wrapper_ir.passes.branch import Branch
+from wrapper_ir.passes.current import CurrentDevice
 from wrapper_ir.passes.cut import PrepareCapture
 from wrapper_ir.passes.keep import KeepStorage
 from wrapper_ir.passes.legalise import Legalise
@@ -40,7 +41,7 @@ __all__ += ["parse_pipeline"]
 _STANDARD: Final[tuple[type[Any], ...]] = (
     *(Branch, plan.CheckResults, plan.InsertFrees, InsertProbes, plan.PlanExterns),
     *(plan.ReuseInPlace, plan.PlanMemory, KeepStorage, Legalise, PrepareCapture),
-    plan.StripComments,
+    *(CurrentDevice, plan.StripComments),
 )
 
 #: Every pass of the library by name.

@@ -50,6 +50,7 @@ from wrapper_ir.runtime.checks import result_check as result_check
 from wrapper_ir.runtime.devices import LATER
 from wrapper_ir.runtime.devices import OwnMemoryPool as OwnMemoryPool
 from wrapper_ir.runtime.devices import OwnStream as OwnStream
+from wrapper_ir.runtime.devices import current_device as current_device
 from wrapper_ir.runtime.devices import on_device as on_device
 from wrapper_ir.runtime.devices import user_object as user_object
 from wrapper_ir.runtime.errors import AlignmentError as AlignmentError

@@ -103,6 +103,8 @@ def differentiable(  # noqa: PLR0913 - all but two are named
     tangents: Mapping[int, Sequence[int] | None],
     writes: Sequence[int] = (),
     once: bool = False,
+    groups: Groups = _NO_GROUPS,
+    groups_of_backward: Groups = _NO_GROUPS,
 ) -> Callable[..., Values]:
     """Return ``function(*inputs) -> tuple of results`` of the boxed calls of two programs.
 
@@ -110,14 +112,16 @@ def differentiable(  # noqa: PLR0913 - all but two are named
     saved numbers, saved tensors and the gradients of the results at the positions ``tangents``, in
     the strides that are given (None: contiguous); it returns a gradient or None for each input of
     the forward. The forward writes the inputs at the positions ``writes``. If the backward consumes
-    the saved values, it can run only ``once``.
+    the saved values, it can run only ``once``. If one of the process ``groups`` that the forward or
+    the backward calls is missing, the exception says so.
     """
+    options: Any = {"name": name, "writes": writes, "groups": groups}
 
     class Run(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> Values:  # noqa: ANN401 - as autograd passes them
             count = len(inputs)
-            values = plain_function(forward, name=name, inputs=count, writes=writes)(*inputs)
+            values = plain_function(forward, inputs=count, **options)(*inputs)
             _keep(ctx, inputs, values[results:])
             rest = (value for i, value in enumerate(values[:results]) if i not in tangents)
             ctx.mark_non_differentiable(*(value for value in rest if isinstance(value, Tensor)))
@@ -133,8 +137,12 @@ def differentiable(  # noqa: PLR0913 - all but two are named
             given = [*ctx.numbers, *ctx.saved_tensors]
             given += [_laid_out(gradients[i], stride) for i, stride in tangents.items()]
             ctx.maybe_clear_saved_tensors()
-            with no_autocast():
-                return backward(given)
+            try:
+                with no_autocast():
+                    return backward(given)
+            except Exception as error:
+                refuse_missing(groups_of_backward, error)
+                raise
 
     about = f"Run the program '{name}' on its inputs; gives {results} results, for autograd."
     return named(lambda *inputs: Run.apply(*inputs), name, about)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import os
 from threading import Lock, local
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 
+from wrapper_ir.devices import kind_of
 from wrapper_ir.runtime.errors import UserObjectError
 
 if TYPE_CHECKING:
@@ -23,6 +25,27 @@ LATER: Final[Mapping[str, tuple[str, ...]]] = {
     "wrapper_ir.runtime.triton": ("MachineCode", "TritonKernels"),
 }
 """Names for GPUs, by the module that the package imports when one is first used."""
+
+
+def current_device(device: torch.device | str, module: str = "") -> torch.device:
+    """Return a device with a number: without one, it is the device of its type that is current.
+
+    Where there is no device, it is the first one, so that what names it can be loaded. Types of
+    which threads have no current device keep having no number. If ``module``, the ``__name__`` of
+    an emitted file, says that it is run as a script, nobody else chooses for the ranks of a
+    launcher: each takes the device of its number on the machine.
+    """
+    given = torch.device(device)
+    index: int | None = given.index
+    if index is not None or not kind_of(given.type).is_accelerator:
+        return given
+    of_type = torch.get_device_module(given)
+    if not of_type.is_available():
+        return torch.device(given.type, 0)
+    local = os.environ.get("LOCAL_RANK", "")
+    if module == "__main__" and local.isdecimal():
+        of_type.set_device(int(local) % of_type.device_count())
+    return torch.device(given.type, of_type.current_device())
 
 
 def on_device(device: torch.device) -> Callable[[_Call], _Call]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 from wrapper_ir.runtime._private_cuda import current_stream
+from wrapper_ir.runtime.devices import current_device
 from wrapper_ir.runtime.kept import Arena, Keeper
 from wrapper_ir.runtime.living import register
 
@@ -42,7 +43,8 @@ class KeptGpuArena(Keeper[Arena]):
         nbytes: int | None = None,
         *views: tuple[torch.dtype, Sequence[int], Sequence[int], int],
     ) -> None:
-        self._device, self._index = device, device.index or 0
+        self._device = current_device(device)
+        self._index: int = self._device.index
         self._nbytes = nbytes
         self._views = views
         self._free: dict[int, list[Arena]] = {}

@@ -213,15 +213,17 @@ def _say(text: str) -> None:
 @contextmanager
 def _ranks() -> Iterator[str]:
     """Meet the other ranks, if there are any; yield what each line of this one begins with."""
-    from wrapper_ir.runtime.probes.session import rank  # noqa: PLC0415 - only to run a file
+    from wrapper_ir.runtime.probes.ranks import rank  # noqa: PLC0415 - only to run a file
 
     number = rank()
     if not number or torch.distributed.is_initialized():
         yield ""
         return
     torch.distributed.init_process_group()
-    yield f"rank {number}: "
-    torch.distributed.destroy_process_group()
+    try:
+        yield f"rank {number}: "
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 def _batch(call: Callable[[list[Any]], Any], inputs: list[Any], calls: int) -> float:

@@ -19,6 +19,7 @@ import torch
 
 from wrapper_ir.devices import kind_of
 from wrapper_ir.devices.kind import named
+from wrapper_ir.runtime.devices import current_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -75,6 +76,7 @@ def _loaded(device: torch.device, *spec: Any) -> _Function:  # noqa: ANN401
     language, types = languages[name], params.split(", ") if params else []
     values = zip(options[::2], options[1::2], are_text, strict=True)
     given = {option: value if is_text else _number(value) for option, value, is_text in values}
+    device = current_device(device)
     kernels = named(language.launcher)(device)
     kernels.add(title, types, code, entry=entry, group=tuple(group), options=given or None)
     (launch,) = kernels.load()

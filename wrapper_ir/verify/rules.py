@@ -809,3 +809,9 @@ WRONG_VALUE = _rule(
     "{what} does not hold the value of {node}: {words}",
     "extract the call with `wir.debugging.bisect` and `folder=`, and look at its kernel",
 )
+MIXED_DEVICES = _rule(
+    "WIR1140 mixed-devices",
+    "a program names all devices of a kind by their numbers, or none",
+    "{device} and {other} may be one device or two: a device without a number is the current one",
+    "write a number for each, or for none of them",
+)

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import wrapper_ir.lines as ir
+from wrapper_ir.analysis.devices import declared_devices
 from wrapper_ir.analysis.proof import Facts
 from wrapper_ir.verify.diagnostics import Diagnostic
 
@@ -107,6 +108,7 @@ class State:
         self.objects: dict[str, str] = {
             name: item.class_name for name, item in program.objects.items()
         }
+        self.devices: frozenset[ir.Device] = declared_devices(program)
         self._suggestions = _MOST_SUGGESTIONS
         self._found: dict[tuple[str, str, Place], tuple[tuple[int, ...], Diagnostic]] = {}
 

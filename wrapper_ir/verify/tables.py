@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import wrapper_ir.lines as ir
+from wrapper_ir.analysis.devices import is_relative, mixed_with
 from wrapper_ir.analysis.proof import end_of, same
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.expr import INT64_MAX
@@ -44,8 +45,22 @@ def check_tables(state: State) -> None:
             state.report(rules.BAD_TIE, place=place, name=name, tied=constant.tied_to, why=why)
     for name in program.symbols:
         check_name(state, name, "symbol", state.here(f"symbols.{name}"))
+    _check_devices(state)
     if program.tangents and (why := _why_no_tangents(program)):
         state.report(rules.BAD_TANGENTS, part="tangents", tangents=program.tangents, why=why)
+
+
+def _check_devices(state: State) -> None:
+    """Check that no device is declared both by its number and as the current one."""
+    for device in sorted(filter(is_relative, state.devices), key=str):
+        check_device(state, device, state.here())
+
+
+def check_device(state: State, device: ir.Device, place: Place | None = None) -> None:
+    """Check a device against those that the program declares."""
+    other = mixed_with(device, state.devices)
+    if other is not None:
+        state.report(rules.MIXED_DEVICES, place=place, device=device, other=other)
 
 
 def _why_no_tangents(program: ir.Program) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 import wrapper_ir.lines as ir
+from wrapper_ir.analysis.devices import device_of
 from wrapper_ir.analysis.ops import escapes_to
 from wrapper_ir.lines.base import Trait
 from wrapper_ir.lines.expr import free_symbols
@@ -26,7 +27,13 @@ from wrapper_ir.verify.pools import Pools
 from wrapper_ir.verify.state import Frame, Kind, Place, State, Storages
 from wrapper_ir.verify.streams import Streams
 from wrapper_ir.verify.symbols import Symbols
-from wrapper_ir.verify.tables import Opaque, check_folding, check_layouts_used, check_tables
+from wrapper_ir.verify.tables import (
+    Opaque,
+    check_device,
+    check_folding,
+    check_layouts_used,
+    check_tables,
+)
 
 #: A program without tables, to get the effects of a line without the symbols in layouts.
 _NOWHERE: Final = ir.Program()
@@ -162,6 +169,9 @@ class _Verifier(ir.PartialLineVisitor[None]):
         if line.origin is not None and not 0 <= line.origin < len(state.program.origins):
             count = len(state.program.origins)
             state.report(rules.BAD_ORIGIN, origin=line.origin, count=count)
+        device = device_of(line)
+        if device is not None:
+            check_device(state, device)
         found = ir.effects(line, state.program)
         self.opaque.check_line(line, found)
         # The results of a call do not depend on their layouts, so the symbols in those may be bound

@@ -15,7 +15,6 @@ from tests.emitters.corpus import program
 from tests.emitters.cpp.compiling import check_syntax
 from tests.emitters.test_python_gpus import STATES
 from tests.emitters.test_python_gpus import TEXT as TWO
-from wrapper_ir.analysis.cuda_graphs import why_not_captured
 from wrapper_ir.aot.build.gpu_kernels import DeviceCode, chosen_archs
 from wrapper_ir.aot.build.library import build
 from wrapper_ir.aot.build.work import BuildOptions
@@ -177,9 +176,18 @@ return %y
         call(x.double())
 
 
-def test_a_gpu_without_a_number_is_the_first_one() -> None:
+@pytest.mark.parametrize("options", [{}, {"arena": "kept"}, {"cuda_graph": True}])
+def test_a_gpu_without_a_number_is_the_one_that_is_current_on_loading(
+    options: dict[str, Any],
+) -> None:
     text = triton_text().replace("@cuda:0", "@cuda")
-    assert "wir::device::cuda, -1" not in emitted(text).source
+    source = wir.emit(wir.parse(text), "cpp", **options).source
+    check_syntax(source)
+    assert "wir::device::cuda, 0" not in source
+    for line in ("inline wir::Here here;", "const wir::GpuCall on_gpu(call, here);"):
+        assert line in source
+    assert "const wir::OnDevice on_device(here);" in source
+    assert "&wir_program::here,\n};" in source
 
 
 def test_each_gpu_has_its_kernels() -> None:
@@ -204,11 +212,10 @@ def test_programs_on_several_gpus_keep_no_memory_of_them() -> None:
     assert "wir::Tensor a" in emitted(alone).source.partition("void run(")[0]
 
 
-def test_a_gpu_without_a_number_beside_others() -> None:
+def test_a_gpu_without_a_number_is_not_beside_others() -> None:
     text = TWO.replace("DEVICE", "cuda").replace("%y : f32[64] @cuda:1", "%y : f32[64] @cuda")
-    assert ".load(1)" not in emitted(text).source
-    (reason,) = why_not_captured(wir.parse(text))
-    assert reason.endswith("without a number beside others, so they may be two: cuda, cuda:0")
+    with pytest.raises(wir.VerificationError, match="cuda and cuda:0 may be one device or two"):
+        emitted(text)
 
 
 @pytest.mark.parametrize("name", ["DISABLE_PTXAS_OPT", "PTXAS_OPTIONS", "TRITON_PTXAS_PATH"])

@@ -14,9 +14,11 @@ import functools
 import json
 import tempfile
 import weakref
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
@@ -30,6 +32,7 @@ from wrapper_ir.aot.package.weights import (
     known_values,
     names_in,
 )
+from wrapper_ir.devices import CPU
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.runtime import _private as private
 from wrapper_ir.runtime.living import register
@@ -38,6 +41,7 @@ from wrapper_ir.runtime.main import obstacle
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from wrapper_ir.aot.package.weights import Given, Weights
 
@@ -83,7 +87,8 @@ def load_package(
         partial: Whether ``weights`` may also lack parameters, which then come from the package or
             library.
         device: The type of device to run on, such as ``"cpu"``, if there are variants for several;
-            by default the first variant that fits.
+            by default the first variant that fits. A program that names no number of its device
+            runs on the current one, or on the one of this number: ``"cuda:1"``.
         num_runners: The number of calls that may run at the same time; others wait.
 
     Returns:
@@ -101,10 +106,21 @@ def load_package(
     file = Path(path)
     _check(file, model, num_runners)
     given = given_weights(weights)
-    if file.suffix == ".so":
-        return _of_library(file, given, device, num_runners, partial=partial)
-    variant = _variant(opened(file), model, device, given, partial=partial)
-    return _of_package(variant, {} if given is None else given.tensors, num_runners)
+    with _made_current(device):
+        if file.suffix == ".so":
+            return _of_library(file, given, device, num_runners, partial=partial)
+        variant = _variant(opened(file), model, device, given, partial=partial)
+        return _of_package(variant, {} if given is None else given.tensors, num_runners, device)
+
+
+def _made_current(name: str | None) -> AbstractContextManager[object]:
+    """Return a context in which a device with a number is the current one of its type."""
+    device = None if name is None else torch.device(name)
+    index: int | None = None if device is None else device.index
+    if device is None or index is None or device.type == CPU.type:
+        return nullcontext()
+    current: AbstractContextManager[object] = torch.get_device_module(device).device(device)
+    return current
 
 
 def _check(file: Path, model: str | None, runners: object) -> None:
@@ -143,9 +159,11 @@ def _of_library(
     return loaded
 
 
-def _of_package(model: Model, weights: Mapping[str, Tensor], runners: int) -> PackagedModel:
+def _of_package(
+    model: Model, weights: Mapping[str, Tensor], runners: int, device: str | None
+) -> PackagedModel:
     """Load a variant of a model."""
-    device = model.about["needs"]["device"]
+    device = device or model.about["needs"]["device"]
     path = f"{model.library.removesuffix('.so')}_metadata.json"
     metadata = functools.partial(model.archive.bytes_of, path)  # keeps the shared archive alive
     if model.weights_are_mapped or model.takes_weights:

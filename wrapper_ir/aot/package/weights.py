@@ -15,6 +15,7 @@ from torch import Tensor
 
 from wrapper_ir.aot.package.archive import Archive, Model, PackageError, models_of, opened
 from wrapper_ir.errors import OptionValueError, did_you_mean
+from wrapper_ir.runtime.devices import current_device
 from wrapper_ir.toolchain.manifest import ALIGNMENT
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def _mapped(model: Model) -> Iterator[tuple[Mapping[str, Any], Tensor]]:
 
 def _storage(archive: Archive, blob: memoryview, row: Mapping[str, Any]) -> Tensor:
     """Return the bytes of a constant, and of those tied to it, on its device."""
-    start, size, device = row["offset"], row["bytes"], torch.device(row["device"])
+    start, size, device = row["offset"], row["bytes"], current_device(row["device"])
     if not size:
         return torch.empty(0, dtype=torch.uint8, device=device)
     bytes_ = torch.frombuffer(blob[start : start + size], dtype=torch.uint8)

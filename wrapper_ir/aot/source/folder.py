@@ -70,7 +70,7 @@ run = differentiable(
     backward,
     name="{name}",
     results={results},
-    tangents={tangents},{writes}{once}
+    tangents={tangents},{writes}{once}{groups}
 )
 """
 
@@ -281,19 +281,23 @@ def entry_of(programs: Mapping[str, Program]) -> str:
         tangents=tangents,
         writes=f"\n    writes={tuple(writes)}," if writes else "",
         once="\n    once=True," if spent else "",
+        groups=_groups_of(forward, "groups") + _groups_of(backward, "groups_of_backward"),
     )
 
 
 def _args_of(program: Program) -> str:
     """Return the arguments that make an ordinary function of a program's call."""
     args = ["call", f'name="{prose(program.name)}"', f"inputs={len(program.inputs)}"]
-    writes, groups = mutated_inputs(program), named_groups(program)
+    writes, groups = mutated_inputs(program), _groups_of(program, "groups")
     args += [f"writes={tuple(writes)}"] if writes else []
-    if not groups:
-        return ", ".join(args)
+    return "\n    " + ",\n    ".join(args) + f",{groups}\n" if groups else ", ".join(args)
+
+
+def _groups_of(program: Program, word: str) -> str:
+    """Return the argument that names the process groups of a program, on lines of its own."""
+    groups = named_groups(program)
     rows = (f"{json.dumps(name)}: {_strings(where)}," for name, where in groups.items())
-    args.append("\n        ".join(["groups={", *rows]) + "\n    }")
-    return "\n    " + ",\n    ".join(args) + ",\n"
+    return "\n        ".join([f"\n    {word}={{", *rows]) + "\n    }," if groups else ""
 
 
 def _strings(items: Sequence[str]) -> str:

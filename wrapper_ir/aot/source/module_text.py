@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from wrapper_ir.analysis.borders import example_symbols
+from wrapper_ir.analysis.devices import declared_devices, is_relative
 from wrapper_ir.aot.build.gpu_kernels import VARIABLE
 from wrapper_ir.devices import CPU as HOST
 from wrapper_ir.emitters.artifact import CONSTANTS_FILE, ModuleText
@@ -39,12 +40,16 @@ def module_text(
     """
     program, launched = artifact.program, artifact.gpu_kernels
     texts = {name: _text(name, text, apart=apart) for name, text in artifact.sources.items()}
+    kind = artifact.manifest.type
+    is_here = apart and any(map(is_relative, declared_devices(program)))
+    own = f"# Ranks of a launcher take a device each.\ncurrent_device({_value(kind)}, __name__)\n"
     lines = [
         f'"""{_quoted(program.name)}: a program in C++, built and called by wrapper_ir."""',
         "",
         *_imports(artifact, apart=apart, served=meanwhile is not None),
         "",
         *(_FOLDER if apart else ()),
+        *([own] if is_here else ()),
         "_files = {",
         *(f"    {_value(name)}: {text}," for name, text in texts.items()),
         "}",
@@ -119,7 +124,9 @@ def _imports(artifact: CppSources, *, apart: bool, served: bool) -> list[str]:
     if served:
         lines.append("from wrapper_ir.aot.meanwhile import served")
     if apart:
+        is_here = any(map(is_relative, declared_devices(program)))
         names = ["SourceFolder", *(["TensorSpec"] if program.constants else [])]
+        names += ["current_device"] if is_here else []
         names += [*(["random_tensor"] if takes_tensors else []), "run_main"]
         lines.append(f"from wrapper_ir.runtime import {', '.join(names)}")
     if has_graphs:

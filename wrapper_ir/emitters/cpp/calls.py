@@ -129,7 +129,7 @@ class CallLines(RegionBase):
         layout = self.layout(buffers[0])
         matrices = map(self._matrix, buffers)
         count = [self.count(size) for size in layout.size[:-2]]
-        gpu = str(device_index(layout.device))
+        gpu = device_index(layout.device)
         args = (gpu, literals.dtype(layout.dtype), *count, *matrices)
         self.put_call(line, f"{call(f'wir::{function}', *args)};")
 

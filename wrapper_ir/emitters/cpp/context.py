@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.borders import free_region_symbols, placed_results
-from wrapper_ir.analysis.devices import accelerators_of
+from wrapper_ir.analysis.devices import accelerators_of, is_relative
 from wrapper_ir.analysis.ordering import needs_queues
 from wrapper_ir.devices import registered
 from wrapper_ir.emitters.cpp import literals
@@ -53,10 +53,10 @@ _MACROS: Final = frozenset("""
 
 #: Names that the files use themselves.
 _FILE_NAMES: Final = frozenset("""
-    around at c10 call constants create_state destroy_state frame heap inputs kConstants kFolded
-    kFolding kFoldingConstants kInputs kLines kOutputs kProbeOperands kProbes kept_bytes main mark
-    outputs queues run serving state State Frame std torch wir wir_folding wir_folding_info
-    wir_program wir_program_info
+    around at c10 call constants create_state destroy_state frame heap here inputs kConstants
+    kFolded kFolding kFoldingConstants kInputs kLines kOutputs kProbeOperands kProbes kept_bytes
+    main mark outputs queues run serving state State Frame std torch wir wir_folding
+    wir_folding_info wir_program wir_program_info
     """.split())  # noqa: SIM905 - as above
 
 PROGRAM: Final = "program"
@@ -158,6 +158,8 @@ class Context(TextRun):
         self._arrays: dict[tuple[int, ...], str] = {}
         self._options: dict[tuple[ir.DType, ir.Device], str] = {}
         self._specs: dict[tuple[ir.Layout, bool], str] = {}
+        if self.is_here:
+            self.section("constants").line(f"inline wir::Here {literals.HERE};")
 
     @cached_property
     def mixes_streams(self) -> bool:
@@ -193,6 +195,11 @@ class Context(TextRun):
             return []
         type_, name = self.side.guard
         return [f"const {type_} {name}(call, {literals.device_index(self.accelerator)});"]
+
+    @property
+    def is_here(self) -> bool:
+        """True if the program runs on the device that is current when it is loaded."""
+        return self.accelerator is not None and is_relative(self.accelerator)
 
     def _need_what_is_known(self) -> None:
         """Record the headers and parts that the files need whatever their lines are."""
@@ -243,7 +250,8 @@ class Context(TextRun):
         if key not in self._options:
             preferred = f"{layout.device.type}_{layout.dtype.torch_name}"
             name = self._options[key] = self.names.fresh(preferred)
-            where = f"{literals.device_type(layout.device)}, {literals.device_index(layout.device)}"
+            number = literals.device_constant(layout.device)
+            where = f"{literals.device_type(layout.device)}, {number}"
             self._constant(f"wir::Options {name}{{{literals.dtype(layout.dtype)}, {where}}};")
         return self._options[key]
 

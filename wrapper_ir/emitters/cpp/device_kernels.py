@@ -10,6 +10,7 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 import wrapper_ir.lines as ir
+from wrapper_ir.analysis.devices import numbered
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CType
 from wrapper_ir.emitters.cpp.literals import device_index
@@ -78,7 +79,7 @@ class LaunchedKernels:
         """
         source = definition.source
         launched_on = self._context.launches.get(definition.name, ())
-        devices = sorted(set(map(_numbered, launched_on)), key=str)
+        devices = sorted(set(map(numbered, launched_on)), key=str)
         if isinstance(source, ir.TritonKernel):
             type_, args = self._of_triton(definition, source)
         else:
@@ -175,21 +176,17 @@ class LaunchedKernels:
                 types = tuple(parameter_of(type_) for _, type_ in definition.source.signature)
             except ValueError:
                 return None
-        return self._name(line.kernel, _numbered(line.device)), types
+        return self._name(line.kernel, numbered(line.device)), types
 
     def _name(self, kernel: str, device: ir.Device) -> str:
         """Return the identifier of a kernel on a device."""
         context, preferred = self._context, self._context.names["kernel", kernel]
-        if device == (context.accelerator or _numbered(ir.CPU)):
+        if device == (context.accelerator or numbered(ir.CPU)):
             return preferred
         key = (kernel, device)
         if key not in self._names:
             self._names[key] = context.names.fresh(f"{preferred}_on_{device_index(device)}")
         return self._names[key]
-
-
-def _numbered(device: ir.Device) -> ir.Device:
-    return ir.Device(device.type, device_index(device))
 
 
 def _option(value: object) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from wrapper_ir.analysis.devices import is_relative
 from wrapper_ir.devices import TYPE_NUMBERS, CppSide
 from wrapper_ir.emitters.writer import PLAIN
 from wrapper_ir.emitters.writer import prose as plain_prose
@@ -88,16 +89,30 @@ def side_of(device: Device) -> CppSide:
     return side
 
 
-def device_index(device: Device) -> int:
-    """Return the index of a device, by default that of the first one."""
-    return 0 if device.index is None else device.index
+HERE: Final = "here"
+"""The object that binds a program to the device that is current when it is loaded."""
+
+
+def device_index(device: Device) -> str:
+    """Return the index of a device: the current one's, or by default that of the first one."""
+    return HERE if is_relative(device) else str(device.index or 0)
+
+
+def device_constant(device: Device) -> str:
+    """Return the same for a table: -1 for the current device."""
+    return "-1" if is_relative(device) else str(device.index or 0)
 
 
 def device_parts(device: Device) -> tuple[str, str]:
-    """Return the type and index of a device. Without a number: the first device, or -1 for any."""
+    """Return the type and index of a device for a table.
+
+    Without a number: -1 for the current device, the first one, or -1 for any.
+    """
+    if is_relative(device):
+        return device_type(device), "-1"
     kind = device.kind
     has_number = kind.has_index and (kind.cpp is not None or device.index is not None)
-    return device_type(device), str(device_index(device) if has_number else -1)
+    return device_type(device), device_index(device) if has_number else "-1"
 
 
 ANYWHERE: Final = ("wir::device::any", "-1")

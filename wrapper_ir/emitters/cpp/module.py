@@ -15,7 +15,7 @@ from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.context import PROGRAM
 from wrapper_ir.emitters.cpp.entry import Entry
 from wrapper_ir.emitters.cpp.lines import RegionRenderer
-from wrapper_ir.emitters.cpp.literals import UNIT, device_index, device_parts, statement
+from wrapper_ir.emitters.cpp.literals import HERE, UNIT, device_index, device_parts, statement
 from wrapper_ir.emitters.cpp.tables import Tables
 from wrapper_ir.emitters.writer import CodeWriter, header_lines, header_title
 from wrapper_ir.lines.kernels import KernelDefinition
@@ -214,7 +214,7 @@ class _Module:
             side = device.kind.cpp
             by_python = side is not None and not side.queues
             where = f"{{{', '.join(device_parts(device))}}}" if by_python else device_index(device)
-            args = ["call", str(where), *self._queues(has_users=has_users_queues(program))]
+            args = ["call", where, *self._queues(has_users=has_users_queues(program))]
             if by_python:
                 self._context.headers.add("python_side")
                 self._context.parts.add(Part.OPS)
@@ -295,6 +295,8 @@ class _Module:
         file.blank()
         file.line("void* create_state(const AtenTensorHandle* constants) {")
         with file.indent():
+            if self._context.is_here:
+                file.line(f"const wir::OnDevice on_device({HERE});")
             file.line("auto made = std::make_unique<State>();")
             if self._context.state.fills and not self._is_long:
                 file.line("State& state = *made;")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CType, slot_value, symbol_type
-from wrapper_ir.emitters.cpp.literals import UNIT, call, device_index, string, table
+from wrapper_ir.emitters.cpp.literals import UNIT, call, device_constant, string, table
 from wrapper_ir.emitters.writer import CodeWriter
 from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.control import BufferInput, Input, ScalarInput
@@ -56,8 +56,9 @@ def write_piece(
         string(f"{context.program.name} at {piece.place}"),
         *(str(len(inputs)), f"{name}_inputs" if inputs else "nullptr"),
         *(str(len(outputs)), f"{name}_outputs" if outputs else "nullptr"),
-        *(name, string(context.accelerator.type), str(device_index(context.accelerator))),
+        *(name, string(context.accelerator.type), device_constant(context.accelerator)),
         f"&{name}_graphs",
+        *((f"&{literals.HERE}",) if context.is_here else ()),
     )
     info = call("wir::piece_info", *args)
     context.put(writer, f"const wir::ProgramInfo {name}_info = {info};")

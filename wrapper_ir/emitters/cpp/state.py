@@ -175,7 +175,7 @@ class StateMembers:
             self._held.append(f"state.{member}.bytes()")
         return f"state.{member}"
 
-    def load_kernel(self, name: str, device: int) -> None:
+    def load_kernel(self, name: str, device: str) -> None:
         """Load a kernel when the state is created."""
         self._put(f"{name}.load({device});")
 

@@ -21,7 +21,7 @@ from wrapper_ir.emitters.cpp.constants import (
 from wrapper_ir.emitters.cpp.context import PROGRAM
 from wrapper_ir.emitters.cpp.exprs import REAL_FUNCTIONS, CType, symbol_type
 from wrapper_ir.emitters.cpp.lines import write_probes
-from wrapper_ir.emitters.cpp.literals import device_index, table
+from wrapper_ir.emitters.cpp.literals import device_constant, table
 from wrapper_ir.lines import expr as vocabulary
 from wrapper_ir.toolchain.manifest import Part
 
@@ -251,7 +251,7 @@ class Tables:
             "nullptr" if kept is None else f"{space}::kept_bytes",
             literals.boolean(context.takes_out),
             literals.string(ir.CPU.type if device is None else device.type),
-            str(-1 if device is None else device_index(device)),
+            "-1" if device is None else device_constant(device),
             # States without device memory serve any stream.
             (side and kept and side.stream) or "nullptr",
             (side and self._constants.entries and side.wait) or "nullptr",
@@ -265,6 +265,7 @@ class Tables:
             f"{len(unread)}, {space}::kUnread" if unread else "0, nullptr",
             f"{len(ops)}, {space}::kOps" if (ops := self._ops()) else "0, nullptr",
             "nullptr" if self._program.folding is None else f"&{space}::kFolding",
+            f"&{space}::{literals.HERE}" if context.is_here else "nullptr",
         ]
         while rows and rows[-1] in _DEFAULTS:
             rows.pop()

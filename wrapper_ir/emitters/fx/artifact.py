@@ -16,13 +16,13 @@ from typing_extensions import override
 
 import wrapper_ir.lines as ir
 from wrapper_ir import runtime
-from wrapper_ir.analysis.devices import only_accelerator
+from wrapper_ir.analysis.devices import is_relative, only_accelerator
 from wrapper_ir.analysis.schemas import refuse_differences
 from wrapper_ir.devices import named
 from wrapper_ir.emitters.base import MissingConstantError
 from wrapper_ir.emitters.functions import as_function, constant_values
 from wrapper_ir.emitters.fx import library
-from wrapper_ir.emitters.fx.checks import spec_of, specs_of
+from wrapper_ir.emitters.fx.checks import OF_LAYOUTS, bound_specs, spec_of, specs_of
 from wrapper_ir.emitters.fx.context import install, places_of
 from wrapper_ir.emitters.fx.kernels import KERNELS, KernelForm, KernelSet, form_named, op_name
 from wrapper_ir.emitters.fx.library import unpack
@@ -50,21 +50,25 @@ _SAME: Final[dict[Any, Callable[..., Any]]] = {
 }
 
 
-def shorten(graph: fx.Graph, device: ir.Device | None = None) -> None:
+def shorten(
+    graph: fx.Graph, device: ir.Device | None = None, here: torch.device | None = None
+) -> None:
     """Replace the call targets of a graph by cheaper equivalents.
 
-    ``device`` is the only accelerator that the graph uses, if it uses exactly one.
+    ``device`` is the only accelerator that the graph uses, if it uses exactly one, and ``here`` is
+    what calls run on, with its number.
     """
     makers = {torch.device("cpu"): runtime.empty_strided_cpu}
-    if device is not None and device.index is not None:
+    if device is not None and here is not None:
         if device.kind.python.allocator:
             makers[torch.device(str(device))] = named(device.kind.python.allocator)
-        _shorten_launches(graph, device.index)
+        _shorten_launches(graph, here.index)
+    bound = here if device is not None and is_relative(device) else None
     for node in graph.nodes:
         if node.op != "call_function" or not isinstance(node.target, OpOverload):
             continue
         if node.target.namespace == library.NAMESPACE:
-            _shorten_own(node, node.target._opname)  # noqa: SLF001 - its name
+            _shorten_own(node, node.target._opname, bound)  # noqa: SLF001 - its name
         elif node.target is _aten.empty_strided.default:
             _shorten_allocation(node, makers)
         else:
@@ -110,9 +114,15 @@ def _parts(node: fx.Node) -> list[fx.Node]:
     return [user for user in node.users if user.target is operator.getitem]
 
 
-def _shorten_own(node: fx.Node, name: str) -> None:
-    """Call the implementation of one of our ops; a kernel's binding takes its own arguments."""
+def _shorten_own(node: fx.Node, name: str, here: torch.device | None) -> None:
+    """Call the implementation of one of our ops; a kernel's binding takes its own arguments.
+
+    Checks look for what has to be on the current device ``here``.
+    """
     form = form_named(name)
+    if here is not None and name in OF_LAYOUTS:
+        first, specs, *rest = node.args
+        node.args = (first, bound_specs(str(specs), here), *rest)
     if form is not None:
         name = op_name(form.definition)
         node.args = tuple(form.passed(unpack(form.kinds, node.args)))
@@ -176,19 +186,21 @@ class _BoxedCodeGen(fx.graph.CodeGen):
 def as_boxed(module: fx.GraphModule, device: ir.Device | None = None) -> BoxedCall:
     """Return a function that runs a graph module on a list of inputs, and compile its kernels.
 
-    ``device`` is the only accelerator that the module uses, if it uses exactly one.
+    ``device`` is the only accelerator that the module uses, if it uses exactly one. Without a
+    number it is the one that is current now.
     """
     kernels = getattr(module, KERNELS, None)
     if isinstance(kernels, KernelSet):
         kernels.build()
     graph = _checked(module.graph)
-    shorten(graph, device)
+    here = None if device is None else runtime.current_device(str(device))
+    shorten(graph, device, here)
     graph.set_codegen(_BoxedCodeGen())
     boxed = _with_graph(module, graph, "Boxed")
     call: BoxedCall = boxed.forward
     if device is None:
         return call
-    guarded: BoxedCall = named(device.kind.python.guard)(torch.device(str(device)))(call)
+    guarded: BoxedCall = named(device.kind.python.guard)(here)(call)
     return guarded
 
 

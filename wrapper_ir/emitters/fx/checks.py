@@ -45,6 +45,9 @@ class KernelDeviceError(WrapperIRError):
     template = "kernel '{kernel}' is a C++ function: it cannot take a tensor on {device}"
 
 
+_DEVICE: Final = 4
+"""The position of a device in a layout as JSON."""
+
 _KINDS: Final = {"int": int, "float": float, "bool": bool, "none": type(None)}
 
 
@@ -62,6 +65,19 @@ def spec_of(
     sizes, strides = known(layout.size), known(layout.stride)
     device = None if anywhere else str(layout.device)
     return [name, layout.dtype.torch_name, sizes, strides, device, *([True] if plain else ())]
+
+
+OF_LAYOUTS: Final = ("check_inputs", "check_result", "check_sizes")
+"""The checks whose second argument is such a list."""
+
+
+def bound_specs(text: str, here: torch.device) -> str:
+    """Return a JSON list of layouts with those on the current device on the given one."""
+    rows = json.loads(text)
+    for row in rows:
+        if row[_DEVICE] == here.type:
+            row[_DEVICE] = str(here)
+    return json.dumps(rows)
 
 
 @functools.lru_cache(maxsize=4096)

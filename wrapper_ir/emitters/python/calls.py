@@ -66,7 +66,10 @@ class CallLines(RegionBase):
         if key not in self._handles:
             preferred = f"handle_{line.stream}" if line.stream else "stream"
             name = self._handles[key] = self.context.names.fresh(preferred)
-            self.writer.line(f"{name} = {self.context.imported(place)}({line.device.index or 0})")
+            number = str(line.device.index or 0)
+            if line.device in self.context.current:
+                number = f"{self.context.device(line.device)}.index"
+            self.writer.line(f"{name} = {self.context.imported(place)}({number})")
         return self._handles[key]
 
     @override

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.cuda_graphs import pieces
-from wrapper_ir.analysis.devices import only_accelerator
+from wrapper_ir.analysis.devices import devices_in, is_relative, only_accelerator
 from wrapper_ir.emitters.names import NamePlan, as_identifier
 from wrapper_ir.emitters.python import literals
 from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS, PythonExprs
@@ -27,7 +27,7 @@ HELPERS: Final = frozenset("""
     TritonKernels
     check_apart check_layout check_length check_number check_object check_result check_symbol
     check_that
-    current_stream
+    current_device current_stream
     empty_strided_cpu empty_strided_cuda make_constants make_probe on_device once past_autograd
     random_tensor refuse_misaligned reinterpret_as reinterpret_tensor result_check run_main
     run_while run_while_stacked shown_gpu_range shown_range user_object
@@ -108,6 +108,8 @@ class Context(TextRun):
         self.shared_checks: dict[str, str] = {}
         self._dims: dict[tuple[ir.Dim, ...], Group] = {}
         self._devices: dict[ir.Device, str] = {}
+        #: The devices that stand for the current one when the file is loaded.
+        self.current: frozenset[ir.Device] = frozenset(filter(is_relative, devices_in(program)))
         self._kernels: dict[tuple[str, ir.Device], str] = {}
         #: The program's only accelerator; None if there are several, or none.
         self.accelerator: ir.Device | None = only_accelerator(program)
@@ -183,7 +185,11 @@ class Context(TextRun):
         if device not in self._devices:
             name = "cpu" if device == ir.CPU else self.names.fresh(as_identifier(str(device)))
             self._devices[device] = name
-            self.section("devices").line(f"{name} = torch.device({literals.string(str(device))})")
+            args = literals.string(str(device))
+            make = f"torch.device({args})"
+            if device in self.current:
+                make = f"{self.helper('current_device')}({args}, __name__)"
+            self.section("devices").line(f"{name} = {make}")
         return self._devices[device]
 
     def layout_args(self, layout: ir.Layout) -> list[Node]:

@@ -80,7 +80,10 @@ try:
     from torch._functorch._aot_autograd.aot_autograd_result import (
         GenericAOTAutogradResult as CachedResult,
     )
-    from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
+    from torch._functorch._aot_autograd.autograd_cache import (
+        AOTAutogradCache,
+        AOTAutogradCachePickler,
+    )
     from torch._functorch._aot_autograd.autograd_cache import (
         BypassAOTAutogradCache as AOTAutogradBypass,
     )
@@ -387,6 +390,16 @@ def mesh_of(value: Any) -> Any:
     return value.device_mesh if isinstance(value, DTensor) else value
 
 
+def key_of_spread(value: Any) -> str | None:
+    """Return a distributed tensor's part of a key, without its device; None for other values."""
+    from torch.distributed.tensor import DTensor  # noqa: PLC0415 - not in every build
+
+    if not isinstance(value, DTensor):
+        return None
+    of_spec: Any = value._spec
+    return f"{of_spec._stable_hash()} {value.requires_grad} {value.device.type}"
+
+
 def groups_of_mesh(value: Any) -> tuple[str, ...]:
     """Return the names of the groups of a mesh's dimensions, and of its flattened dimensions.
 
@@ -449,6 +462,15 @@ def decides_with_others() -> bool:
 def compiles_on_one_rank() -> bool:
     """Return whether graphs shall not hold what differs from rank to rank."""
     return bool(getattr(compiler_config, "compile_on_one_rank", False))
+
+
+def current_accelerator() -> torch.device | None:
+    """Return the current device with its number; None where there is none."""
+    if not torch.accelerator.is_available():
+        return None
+    current = torch.accelerator.current_accelerator()
+    index = torch.accelerator.current_device_index()
+    return None if current is None else torch.device(current.type, index)
 
 
 def default_store() -> Any:

@@ -1,9 +1,10 @@
 """One process compiles a graph, the others load what it has stored: ``compile_on_one_rank``.
 
 Torch's keys of such graphs hold the names of this rank's groups, and so differ from rank to rank.
-Ours hold the names that all ranks share, and the shape of a mesh. Of the processes of a machine
-that look for the same graph in vain, the first one compiles it, and the others wait until it has
-stored it, or has failed or ended, with a limit in time. The backward is compiled with the forward:
+Ours hold the names that all ranks share, the shape of a mesh, and no number of this rank's device.
+Of the processes of a machine that look for the same graph in vain, the first one compiles it, and
+the others wait until it has stored it, or has failed or ended, with a limit in time. The backward
+is compiled with the forward:
 by its first call, another rank would have called collectives, for which this one must not wait.
 """
 
@@ -16,12 +17,16 @@ from contextvars import ContextVar
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final
 
+import torch
+
 from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.group_names import names_of, shared_name, shared_names
 from wrapper_ir.toolchain.cache import default_cache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from wrapper_ir.lines.program import Program
 
 #: How long a process waits for another one to compile a graph, and how often it looks (seconds).
 _LIMIT: Final = 600.0
@@ -33,11 +38,13 @@ _held: ContextVar[contextlib.ExitStack | None] = ContextVar("held", default=None
 
 def places(is_ours: Callable[[], bool]) -> tuple[tuple[Any, str, Callable[[Any], Any]], ...]:
     """Return what we replace in torch's caches, as places in the table of replacements."""
-    reduce = "_reduce_fake_script_object"
+    reduce, pickler = "_reduce_fake_script_object", compat.AOTAutogradCachePickler
     return (
         (compat.FxGraphHashDetails, "__init__", partial(_with_groups_of_inputs, is_ours)),
         (compat.AOTAutogradCache, "try_load", _looking_again),
         (compat.FxGraphCachePickler, reduce, partial(_with_shared_names, is_ours)),
+        (compat.FxGraphCachePickler, "__init__", partial(_with_current_device, is_ours)),
+        (pickler, "_reduce_tensor_subclass", partial(_with_spread_tensors, is_ours)),
     )
 
 
@@ -111,6 +118,50 @@ def leave_out_groups(constants: dict[str, Any], returned: Mapping[str, Any]) -> 
         constants["process_group"] = compat.default_group()
 
 
+def on_its_device(program: Program) -> Program:
+    """Return a program for all ranks without the number of this rank's device.
+
+    Torch has refused a graph with any other device than the current one.
+    """
+    if not compat.compiles_on_one_rank():
+        return program
+    from wrapper_ir.passes.current import CurrentDevice  # noqa: PLC0415 - few compile for others
+
+    return CurrentDevice()(program)
+
+
+def _with_current_device(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Any:
+    """Wrap what makes a pickler of keys, so that they hold no number of the current device."""
+
+    @wraps(stock)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        stock(self, *args, **kwargs)
+        if is_ours() and compat.compiles_on_one_rank():
+            self.dispatch_table[torch.device] = _without_number
+
+    return init
+
+
+def _with_spread_tensors(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Any:
+    """Wrap the method for a tensor subclass's part of a key: torch's names this rank's device."""
+
+    @wraps(stock)
+    def reduce(self: Any, value: Any) -> Any:
+        if is_ours() and compat.compiles_on_one_rank():
+            key = compat.key_of_spread(value)
+            if key is not None:
+                return str, (key,)
+        return stock(self, value)
+
+    return reduce
+
+
+def _without_number(device: torch.device) -> tuple[Any, ...]:
+    """Return a device's part of a key."""
+    given = str(device)
+    return str, (device.type if given == str(compat.current_accelerator()) else given,)
+
+
 def _with_groups_of_inputs(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Any:
     """Wrap what makes the details of a key: torch's hold no groups among a graph's inputs."""
 
@@ -119,6 +170,8 @@ def _with_groups_of_inputs(is_ours: Callable[[], bool], stock: Callable[..., Any
         stock(self, module, inputs, *args, **kwargs)
         if is_ours() and compat.compiles_on_one_rank():
             self.groups_of_inputs = [names_of(compat.mesh_of(value)) for value in inputs]
+            # Of graphs without tensors among their inputs: the number of the current device.
+            vars(self).pop("default_cuda_device_index", None)
 
     return init
 

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.base import EmitError
 from wrapper_ir.errors import UnsupportedError
-from wrapper_ir.frontends.inductor import compat
+from wrapper_ir.frontends.inductor import compat, one_rank
 from wrapper_ir.frontends.inductor import session as sessions
 from wrapper_ir.frontends.inductor.compat import V, ir
 from wrapper_ir.frontends.inductor.contract_check import check_contract
@@ -272,6 +272,7 @@ class NotingWrapper(_Notes, compat.PythonWrapperCodegen):
                 passing = self._passing()
                 how: Any = {"names": self.session.input_names, "passing": passing}
                 program = convert_graph(self, V.graph, is_inference=is_inference, **how)
+                program = one_rank.on_its_device(program)
                 check_contract(program, V.graph.module, passing, self.session)
             with compat.dynamo_timed("wrapper_ir.emit", log_pt2_compile_event=True):
                 module = emit_module(program, self.session, V.graph, passing)

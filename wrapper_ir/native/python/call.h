@@ -108,7 +108,7 @@ class Run {
     for (std::size_t i = 0; i < info_.num_inputs; ++i) {
       owned_[i] = handle_of(new at::Tensor(std::move(tensors[i])));
       slots_[i].tensor = owned_[i];
-      if (matches(info_.inputs[i].tensor, *tensor_of(owned_[i]))) continue;
+      if (matches(info_, info_.inputs[i].tensor, *tensor_of(owned_[i]))) continue;
       PyObject* value = THPVariable_Wrap(*tensor_of(owned_[i]));
       const bool is_right = value != nullptr && refuse(i, value);
       Py_XDECREF(value);
@@ -184,7 +184,7 @@ class Run {
     }
     if (!is_tensor(value)) return refuse(i, value);
     const at::Tensor& tensor = THPVariable_Unpack(value);
-    if (!matches(spec.tensor, tensor) && !refuse(i, value)) return false;
+    if (!matches(info_, spec.tensor, tensor) && !refuse(i, value)) return false;
     slots_[i].tensor = handle_of(&tensor);
     return true;
   }

@@ -39,10 +39,11 @@ inline bool is_plain(c10::DispatchKeySet keys) {
   return (keys.raw_repr() & ~plain.raw_repr()) == 0 && keys.has(DispatchKey::Dense);
 }
 
-inline bool is_on(const wir::TensorSpec& spec, c10::Device device) {
+// `number` is that of the device that the tensor has to be on; -1: any.
+inline bool is_on(const wir::TensorSpec& spec, std::int32_t number, c10::Device device) {
   if (spec.device_type == wir::device::any) return true;
   return static_cast<std::int32_t>(device.type()) == spec.device_type &&
-         (spec.device_index == -1 || device.is_cpu() || device.index() == spec.device_index);
+         (number == -1 || device.is_cpu() || device.index() == number);
 }
 
 inline bool same_layout(const wir::TensorSpec& spec, const c10::TensorImpl& impl) {
@@ -67,12 +68,18 @@ inline bool is_in_form(const wir::TensorSpec& spec, c10::DispatchKeySet keys) {
 
 // True if a tensor matches its specification. It may wrongly return false, but never wrongly true:
 // the reporter checks again before it reports an error.
-inline bool matches(const wir::TensorSpec& spec, const at::Tensor& tensor) {
+inline bool matches(const wir::TensorSpec& spec, std::int32_t number, const at::Tensor& tensor) {
   if (!tensor.defined()) return false;
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   return is_plain(impl.key_set()) && is_in_form(spec, impl.key_set()) &&
          static_cast<std::int32_t>(c10::typeMetaToScalarType(impl.dtype())) == spec.dtype &&
-         is_on(spec, impl.device()) && same_layout(spec, impl);
+         is_on(spec, number, impl.device()) && same_layout(spec, impl);
+}
+
+// The same for an input or a result of a program.
+inline bool matches(const wir::ProgramInfo& info, const wir::TensorSpec& spec,
+                    const at::Tensor& tensor) {
+  return matches(spec, info.number(spec), tensor);
 }
 
 inline bool is_tensor(PyObject* value) {

@@ -41,7 +41,7 @@ class Given {
       if (info_.outputs[i].kind != wir::Kind::kTensor || !is_tensor(value)) return false;
       const at::Tensor& tensor = tensors_.add(THPVariable_Unpack(value));
       handles_[i] = handle_of(&tensor);
-      right &= matches(info_.outputs[i].tensor, tensor) && !tensor.is_conj() && !tensor.is_neg() &&
+      right &= matches(info_, info_.outputs[i].tensor, tensor) && !tensor.is_conj() && !tensor.is_neg() &&
                !meets(tensor, tensors_.size() - 1);
     }
     return right;

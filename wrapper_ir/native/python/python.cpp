@@ -56,14 +56,14 @@ PyObject* numbers(const std::int64_t* values, std::int32_t count) {
 }
 
 // (name, kind, dtype number, device type number, device index, size, stride, class, plain)
-PyObject* described(const char* name, wir::Kind kind, const wir::TensorSpec& spec,
-                    const char* class_name = nullptr) {
+PyObject* described(const wir::ProgramInfo& info, const char* name, wir::Kind kind,
+                    const wir::TensorSpec& spec, const char* class_name = nullptr) {
   if (kind != wir::Kind::kTensor) {
     return Py_BuildValue("siiii()()sO", name, static_cast<int>(kind), 0, 0, -1,
                          class_name == nullptr ? "" : class_name, Py_False);
   }
   return Py_BuildValue("siiiiNNsO", name, static_cast<int>(kind), spec.dtype, spec.device_type,
-                       spec.device_index, numbers(spec.size, spec.rank),
+                       info.number(spec), numbers(spec.size, spec.rank),
                        numbers(spec.stride, spec.rank), "", spec.plain ? Py_True : Py_False);
 }
 
@@ -82,13 +82,15 @@ PyObject* describe(PyObject*, PyObject* capsule) {
   if (info == nullptr) return nullptr;
   PyObject* inputs = tuple_of(info->num_inputs, [&](std::size_t i) {
     const wir::InputSpec& input = info->inputs[i];
-    return described(input.name, input.kind, input.tensor, input.class_name);
+    return described(*info, input.name, input.kind, input.tensor, input.class_name);
   });
   PyObject* constants = tuple_of(info->num_constants, [&](std::size_t i) {
-    return described(info->constants[i].name, wir::Kind::kTensor, info->constants[i].tensor);
+    const wir::ConstantSpec& constant = info->constants[i];
+    return described(*info, constant.name, wir::Kind::kTensor, constant.tensor);
   });
   PyObject* outputs = tuple_of(info->num_outputs, [&](std::size_t i) {
-    return described(info->outputs[i].name, info->outputs[i].kind, info->outputs[i].tensor);
+    const wir::OutputSpec& output = info->outputs[i];
+    return described(*info, output.name, output.kind, output.tensor);
   });
   PyObject* probes =
       tuple_of(info->num_probes, [&](std::size_t i) { return described(info->probes[i]); });

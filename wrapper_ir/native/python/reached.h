@@ -77,7 +77,7 @@ class TensorTest {
   TensorTest(TensorTest&&) = default;  // which leaves the numbers where they are
 
   bool operator()(const at::Tensor& tensor) const {
-    return matches(spec_, tensor) && recorded(tensor) == recorded_;
+    return matches(spec_, spec_.device_index, tensor) && recorded(tensor) == recorded_;
   }
 
  private:

@@ -76,7 +76,7 @@ class States {
 
   Taken take() {
     wir::GpuStream stream;
-    if (info_->current_stream != nullptr) stream = info_->current_stream(info_->device_index);
+    if (info_->current_stream != nullptr) stream = info_->current_stream(info_->number());
     for (std::size_t i = free_.size(); i-- > 0;) {
       if (stream.is_captured || free_[i].stream.stream != stream.stream) continue;
       std::swap(free_[i], free_.back());

@@ -155,8 +155,9 @@ void wait_for_devices(const ProgramInfo& program) {
   std::int32_t last = INT32_MIN;  // a repeated wait costs nothing
   for (std::size_t i = 0; i < program.num_constants; ++i) {
     const TensorSpec& tensor = program.constants[i].tensor;
-    if (tensor.device_type == device::cpu || tensor.device_index == last) continue;
-    program.wait(last = tensor.device_index);
+    const std::int32_t index = program.number(tensor);
+    if (tensor.device_type == device::cpu || index == last) continue;
+    program.wait(last = index);
   }
 }
 

@@ -58,15 +58,18 @@ void check_program(const ProgramInfo& program) {
 
 void check_accelerator(const ProgramInfo& program, const std::string& given) {
   const std::string made_for =
-      std::string(program.device) + ":" + std::to_string(program.device_index);
+      std::string(program.device) + ":" + std::to_string(program.number());
   if (given == program.device || given == made_for) return;
   throw Error("WIR2163", "the program was made for '" + made_for + "', not for '" + given + "'");
 }
 
-// Null stands for the device that the program was made for.
+// Null stands for the device that the program was made for, or for the current one of its type.
 void check_device(const ProgramInfo& program, const char* device) {
+  const char* number = device == nullptr ? nullptr : std::strchr(device, ':');
+  if (program.here != nullptr && number != nullptr) program.here->bind(std::atoi(number + 1));
+  const bool on_host = program.number() < 0;
   if (device == nullptr) return;
-  if (program.device_index >= 0) return check_accelerator(program, device);
+  if (!on_host) return check_accelerator(program, device);
   const bool on_cpu = std::strncmp(device, "cpu", 3) == 0;
   bool wanted = true;
   for (std::size_t i = 0; i < program.num_inputs; ++i) {
@@ -194,6 +197,7 @@ Container::Container(const ProgramInfo& program, std::size_t runners, const char
     blob_ = Blob::open(program, directory);
   }
   has_read_bytes_ = blob_ != nullptr;
+  const OnDevice on_device(program.here == nullptr ? -1 : program.number());
   outside_inference_mode([&] {
     active_ = awaits ? awaited_constants(program_) : first_constants(program_, given, blob_);
     if (program_.num_objects != 0) objects_.reset(wir_make_objects(program_, *blob_));
@@ -227,7 +231,7 @@ void Container::drop(Runner& runner) {
 }
 
 GpuStream Container::current_stream() const {
-  return program_.current_stream == nullptr ? GpuStream{} : program_.current_stream(program_.device_index);
+  return program_.current_stream == nullptr ? GpuStream{} : program_.current_stream(program_.number());
 }
 
 void Container::set_stream_affinity(bool on) {
@@ -235,7 +239,7 @@ void Container::set_stream_affinity(bool on) {
   if (idle_.size() != runners_.size()) {
     throw Error("WIR2163", "calls are running", "set the affinity of streams before or after them");
   }
-  if (on && program_.device_index < 0) {
+  if (on && program_.number() < 0) {
     throw Error("WIR2163", "the program runs on the CPU, where there are no streams");
   }
   if (on) check_streams();
@@ -370,7 +374,7 @@ void Container::run(AtenTensorHandle* inputs, std::size_t num_inputs, AtenTensor
 
   SmallArray<Slot> out(num_outputs);
   const WithoutGil without_gil;
-  const OnStream on_stream(program_.device_index, stream);
+  const OnStream on_stream(program_.number(), stream);
   Turn turn(*this, stream);
   turn.run(call, in.data(), out.data());
   hand_over(out.data(), outputs);
@@ -446,7 +450,7 @@ void Container::update_from_bytes(const std::uint8_t* bytes) {
 void Container::fold(bool inactive, void* stream) {
   if (program_.folding == nullptr) return;
   const std::lock_guard lock(updating_);
-  const OnStream on_stream(program_.device_index, stream);
+  const OnStream on_stream(program_.number(), stream);
   const std::shared_ptr<const Constants> base = constants(inactive);
   if (base == nullptr) {
     throw Error("WIR2163", "there are no inactive constants to fold",

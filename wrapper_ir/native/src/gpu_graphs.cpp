@@ -199,7 +199,7 @@ const char* why_no_recorder() {
 }
 
 std::shared_ptr<Recorder> make_recorder(const ProgramInfo& program) {
-  return std::make_shared<CudaRecorder>(program.device_index);
+  return std::make_shared<CudaRecorder>(program.number());
 }
 
 }  // namespace wir::runtime

@@ -160,7 +160,7 @@ struct Turns {
     static std::mutex mutex;
     static auto* const all = new std::map<std::int32_t, std::weak_ptr<Turns>>;
     const std::lock_guard lock(mutex);
-    std::weak_ptr<Turns>& known = (*all)[program.device_index];
+    std::weak_ptr<Turns>& known = (*all)[program.number()];
     std::shared_ptr<Turns> found = known.lock();
     if (found == nullptr) known = found = std::make_shared<Turns>(program);
     return found;

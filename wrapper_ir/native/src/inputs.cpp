@@ -11,8 +11,8 @@ namespace wir::runtime {
 namespace {
 
 // Compares exactly, with five calls into PyTorch and no allocation. It may wrongly return false for
-// a tensor that matches, but never true for one that does not.
-inline bool is_exactly(const TensorSpec& spec, AtenTensorHandle tensor) {
+// a tensor that matches, but never true for one that does not. `number` is the device's; -1: any.
+inline bool is_exactly(const TensorSpec& spec, std::int32_t number, AtenTensorHandle tensor) {
   std::int32_t dtype;
   std::int32_t device;
   std::int64_t rank;
@@ -29,9 +29,9 @@ inline bool is_exactly(const TensorSpec& spec, AtenTensorHandle tensor) {
     same &= (spec.size[i] == size[i]) | (spec.size[i] == kDynamic);
     same &= (spec.stride[i] == stride[i]) | (spec.stride[i] == kDynamic);
   }
-  if (same && spec.device_index >= 0 && device != device::cpu) {
+  if (same && number >= 0 && device != device::cpu) {
     std::int32_t index;
-    same = aoti_torch_get_device_index(tensor, &index) == 0 && index == spec.device_index;
+    same = aoti_torch_get_device_index(tensor, &index) == 0 && index == number;
   }
   return same;
 }
@@ -128,11 +128,14 @@ void check_inputs(const ProgramInfo& program, const AtenTensorHandle* handles, b
   for (std::size_t i = 0; i < program.num_inputs; ++i) {
     const InputSpec& input = program.inputs[i];
     if (input.kind != Kind::kTensor) continue;
-    if (handles[i] != nullptr && (!all || (is_exactly(input.tensor, handles[i]) &&
-                                           is_in_form(input.tensor, handles[i])))) [[likely]] {
+    if (handles[i] != nullptr &&
+        (!all || (is_exactly(input.tensor, program.number(input.tensor), handles[i]) &&
+                  is_in_form(input.tensor, handles[i])))) [[likely]] {
       continue;
     }
-    compare(input, handles[i], all);
+    InputSpec wanted = input;
+    wanted.tensor.device_index = program.number(input.tensor);
+    compare(wanted, handles[i], all);
   }
 }
 

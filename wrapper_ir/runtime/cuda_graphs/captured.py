@@ -146,7 +146,7 @@ class CudaGraphs:
         self._shared = frozenset(shared)
         self._settled = frozenset(settled)
         self._checks = checks
-        self._recorder = recorder or CudaRecorder(device or torch.device("cuda", 0))
+        self._recorder = recorder or CudaRecorder(device or torch.device("cuda"))
         self._graphs: Cache[_Graph] = Cache(limit)
         self._warm: Cache[_Warm] = Cache(4 * limit)
         self._latest: _Graph | None = None

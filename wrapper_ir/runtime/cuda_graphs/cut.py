@@ -47,7 +47,7 @@ class CutGraphs:
         self._program = program
         self._limit = limit
         self._checks = checks
-        self._recorder = recorder or partial(CudaRecorder, device or torch.device("cuda", 0))
+        self._recorder = recorder or partial(CudaRecorder, device or torch.device("cuda"))
         self._pieces: list[CudaGraphs] = []
         self._turn = threading.RLock()
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import torch
 
 from wrapper_ir.runtime._private_cuda import clear_workspaces, current_stream, mend_capture
+from wrapper_ir.runtime.devices import current_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -55,8 +56,8 @@ class CudaRecorder:
     """Captures CUDA graphs of one GPU that share one pool of memory."""
 
     def __init__(self, device: torch.device) -> None:
-        self.device = device
-        self._index = device.index or 0
+        self.device = current_device(device)
+        self._index: int = self.device.index
         self._pool: Any = None
         self._capturing: torch.cuda.Stream | None = None
         self._handle: int | None = None
@@ -122,7 +123,7 @@ class BranchStream:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._device = device
+        self._device = current_device(device)
         self._handle = 0
         self._lock = Lock()
 
@@ -139,7 +140,7 @@ class BranchStream:
             if self._handle:
                 return
             driver = ctypes.CDLL("libcuda.so.1")
-            self._handle = _made(driver, self._device.index or 0)
+            self._handle = _made(driver, self._device.index)
             end = weakref.finalize(self, driver.cuStreamDestroy_v2, ctypes.c_void_p(self._handle))
             end.atexit = False  # it goes with the process
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from wrapper_ir.errors import OptionValueError
+from wrapper_ir.runtime.probes.ranks import of_rank, rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,23 +34,9 @@ _LIMIT_VARIABLE: Final = "WRAPPER_IR_DEBUG_LIMIT"
 _DEFAULT_LIMIT: Final = 1 << 30
 
 
-def rank() -> str:
-    """Return the rank of this process among several, as launchers such as torchrun say it.
-
-    Empty if it is alone.
-    """
-    count, number = os.environ.get("WORLD_SIZE", ""), os.environ.get("RANK", "")
-    return number if number.isdecimal() and count.isdecimal() and int(count) > 1 else ""
-
-
-def _of_rank(name: str | Path) -> str:
-    """Return the name of a file or directory of which each rank has its own."""
-    return f"{name}.rank{number}" if (number := rank()) else str(name)
-
-
 def _reference(name: str | Path) -> Path:
     """Return the directory of another run: that of this rank, if ranks had their own."""
-    mine = Path(_of_rank(name))
+    mine = Path(of_rank(name))
     return mine if mine.is_dir() else Path(name)
 
 
@@ -82,7 +69,7 @@ class DebugSession:
         environ = os.environ
         self._left: float = _limit(limit)
         named = environ.get("WRAPPER_IR_DEBUG_DIR") or environ.get("AOTI_TORCH_SAVE_DIR")
-        self._wanted = Path(_of_rank(directory or named or _DEFAULT_DIR))
+        self._wanted = Path(of_rank(directory or named or _DEFAULT_DIR))
         compared = reference or environ.get("WRAPPER_IR_DEBUG_REFERENCE")
         self._reference = _reference(compared) if compared else None
         self._lock = threading.RLock()
@@ -244,7 +231,7 @@ def _limit(limit: object) -> float:
 def _open_output(name: str) -> int:
     if name in ("stdout", "stderr"):
         return 1 if name == "stdout" else 2
-    name = _of_rank(name)
+    name = of_rank(name)
     try:
         return os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:

@@ -18,7 +18,8 @@ class RunnerGraphs;
 constexpr ProgramInfo piece_info(const char* name, std::size_t num_inputs, const InputSpec* inputs,
                                  std::size_t num_outputs, const OutputSpec* outputs,
                                  decltype(ProgramInfo::run) run, const char* device,
-                                 std::int32_t device_index, const GraphInfo* graphs) {
+                                 std::int32_t device_index, const GraphInfo* graphs,
+                                 Here* here = nullptr) {
   ProgramInfo made{};
   made.contract = kContract;
   made.name = name;
@@ -30,6 +31,7 @@ constexpr ProgramInfo piece_info(const char* name, std::size_t num_inputs, const
   made.device = device;
   made.device_index = device_index;
   made.graphs = graphs;
+  made.here = here;
   return made;
 }
 

@@ -15,13 +15,15 @@
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 
+#include <wir/here.h>
+
 namespace wir {
 
 class Queues;
 class Tensor;
 
 // Raised whenever anything below changes. The runtime refuses a program with another number.
-inline constexpr std::uint32_t kContract = 14;
+inline constexpr std::uint32_t kContract = 15;
 
 // In a table of sizes or strides: known only at run time. The runtime's checks skip it, and the
 // generated code checks what the program states about it.
@@ -253,7 +255,7 @@ struct ProgramInfo {
   bool takes_out = false;  // callers may provide memory for outputs
 
   // The device that the program runs on: PyTorch's name for its type, and its index; -1: the host
-  // alone. A state that holds device memory serves one stream, because work on another stream would
+  // alone, or what `here` says. A state that holds device memory serves one stream, because work on another stream would
   // not wait for it; `current_stream` then returns the stream. `wait` waits for work that continues
   // after calls; null if there is no such work, or if nobody else frees anything that it reads.
   const char* device = "cpu";
@@ -291,6 +293,19 @@ struct ProgramInfo {
   const OpName* ops = nullptr;
 
   const FoldingInfo* folding = nullptr;  // null if no constant is folded
+
+  // For a program that does not name the number of its device; null for others. Tables have -1 for
+  // tensors there.
+  Here* here = nullptr;
+
+  // The index of the program's device in this process; -1: the host alone.
+  std::int32_t number() const { return here == nullptr ? device_index : here->index(); }
+
+  // The same for a tensor whose specification has this index; -1: any.
+  std::int32_t number(const TensorSpec& spec) const {
+    const bool is_here = here != nullptr && spec.device_index < 0 && spec.device_type > 0;
+    return is_here ? here->index() : spec.device_index;
+  }
 };
 
 }  // namespace wir
