@@ -114,7 +114,7 @@ def test_a_header_that_the_compiler_refuses_is_given_up(
 
 def instances(store: HeaderStore, folder: Path, *, precompiled: bool) -> int:
     """Return how many functions g++ goes through for an empty file that reads ``<string>``."""
-    compiler, flags = find_compiler(), ("-std=c++20", "-O1")
+    compiler, flags = find_compiler(), ("-std=c++20", "-O1", headers.INSTANCES)
     header = store.get(compiler, flags) if precompiled else None
     read = ["-include", str(header) if header else "string"]
     (folder / "empty.cpp").touch()

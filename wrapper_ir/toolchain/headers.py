@@ -1,11 +1,13 @@
 """Precompiled headers: made once per cache, before the first kernels that read them.
 
 Reading ``cpp_prefix.h`` takes g++ 1.3 s of the 1.5 s that a small kernel costs; with the header
-precompiled, and its templates instantiated by a plugin of ours, a small kernel costs 0.25 s in all
-(0.5 s without the plugin). Precompiling it takes about 6 s and 160 MB, so the first build with a
-new cache waits once, as Inductor's does, and later builds are quick. ``prepare`` starts in the
-background before that, and a build then waits only for the remainder. Processes that build at the
-same time wait for the one that precompiles; if that one dies, the next one does it.
+precompiled, a small kernel costs 0.5 s in all, and 0.25 s if a plugin of ours has instantiated the
+header's templates. Instances change the order of functions in objects, so they are for what is
+loaded where it is built, whose flags have ``INSTANCES``; what is shipped has the same bytes with
+any headers. Precompiling takes about 6 s and 160 MB, so the first build with a new cache waits
+once, as Inductor's does, and later builds are quick. ``prepare`` starts in the background before
+that, and a build then waits only for the remainder. Processes that build at the same time wait for
+the one that precompiles; if that one dies, the next one does it.
 
 Precompiled headers lie in the cache, or in the directory that ``WRAPPER_IR_HEADER_DIR`` names,
 which several caches may share. ``WRAPPER_IR_PRECOMPILE_HEADERS=0`` turns them off.
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 #: The header that every Inductor kernel begins with.
 PREFIX = "torch/csrc/inductor/cpp_prefix.h"
 
+#: The flag of files that read instances of templates from their precompiled header.
+INSTANCES = "-DWIR_INSTANCES"
+
 #: The plugin with which templates are instantiated in the header, not again in each file.
 _PLUGIN = NATIVE / "gcc" / "instantiate.cpp"
 
@@ -51,7 +56,8 @@ class HeaderStore:
         self._cache = cache
         self._environment = environment
         # Compilers without the plugin pass over the pragma.
-        self._text = f"#include <{header}>\n#pragma wir instantiate\n"
+        instances = "#ifdef WIR_INSTANCES\n#pragma wir instantiate\n#endif\n"
+        self._text = f"#include <{header}>\n{instances}"
         requested = os.environ.get("WRAPPER_IR_PRECOMPILE_HEADERS", "1") != "0"
         self._enabled = requested and (named is not None or cache.max_bytes >= _MIN_CACHE_BYTES)
 
@@ -91,10 +97,11 @@ class HeaderStore:
             unfinished = header.with_name(f"unfinished-{os.getpid()}.gch")
             command = [*compiler.command, *flags, *include_flags()]
             files = ("-x", "c++-header", str(header), "-o", str(unfinished))
-            plugged = (f"-fplugin={_built_plugin(compiler, folder)}", *files)
-            if (_runs([*command, *plugged], unfinished) and _is_read(command, unfinished)) or (
-                _runs([*command, *files], unfinished)
-            ):
+            made = INSTANCES in flags and (
+                _runs([*command, f"-fplugin={_built_plugin(compiler, folder)}", *files], unfinished)
+                and _is_read(command, unfinished)
+            )
+            if made or _runs([*command, *files], unfinished):
                 with unfinished.open("rb") as finished:
                     os.fsync(finished.fileno())
                 _checksum_file(gch).write_text(_checksum(unfinished), encoding="ascii")
