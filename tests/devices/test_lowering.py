@@ -14,6 +14,7 @@ from torch._inductor.utils import fresh_cache
 
 import wrapper_ir as wir
 from tests import warm
+from tests.alone import alone
 from tests.devices import lowerings
 from tests.devices.loops import LOOPS, cpu_with
 from wrapper_ir import devices
@@ -249,11 +250,12 @@ def test_what_a_pass_refuses_is_left_to_stock_if_that_is_asked_for() -> None:
     torch._dynamo.reset()
 
 
-def test_constants_that_a_pass_adds_are_there_also_from_a_cache() -> None:
+def test_constants_that_a_pass_adds_are_there_also_from_a_cache(tmp_path: Path) -> None:
     from tests.models.watch import watch_inductor
 
     net = model()[0]
-    with fresh_cache(), cpu_with(lowering=(f"{PLACE}:doubles_products",)):
+    place = alone(lowerings, tmp_path).__name__
+    with fresh_cache(), cpu_with(lowering=(f"{place}:doubles_products",)):
         for emitter in ("python", "fx"):
             for lowered in (1, 0):
                 torch._dynamo.reset()

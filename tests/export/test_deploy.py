@@ -72,6 +72,17 @@ def test_a_folder_is_built_by_cmake(tmp_path: Path) -> None:
         torch.testing.assert_close(got[0], model(x, shift=shift)["hidden"])
 
 
+@needs_cmake
+def test_cmake_says_how_to_name_pytorchs_directory(tmp_path: Path) -> None:
+    folder = wir.export(captured(), tmp_path / "sources")
+    for source in (folder, SOURCES):
+        command = ["cmake", "-S", source, "-B", tmp_path / f"build {source.name}"]
+        missing = "-DCMAKE_DISABLE_FIND_PACKAGE_Torch=ON"
+        done = subprocess.run([*command, missing], capture_output=True, text=True, check=False)
+        assert done.returncode != 0
+        assert "pass -DWIR_TORCH_DIR=DIR" in done.stderr
+
+
 def test_a_folder_names_no_path_of_this_machine(tmp_path: Path) -> None:
     folder = wir.export(captured(), tmp_path / "sources")
     texts = [file for file in folder.rglob("*") if file.suffix not in (".bin", ".safetensors")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,6 +12,8 @@ import torch
 from torch._inductor.utils import fresh_cache
 
 import wrapper_ir as wir
+from tests.alone import alone
+from tests.devices import lowerings
 from tests.models.watch import watch_inductor
 from wrapper_ir.emitters import make_emitter, unregister_emitter
 from wrapper_ir.emitters.base import EmitterFaultError
@@ -20,10 +24,16 @@ from wrapper_ir.passes import PassOutputError, pipeline_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from wrapper_ir.lines import Program
 
-REMARK = "tests.devices.lowerings:Remark{text=%s}"
+#: Where the passes are.
+PLACE = "tests.devices.lowerings"
+
+
+def remark(text: str) -> str:
+    return f"{PLACE}:Remark{{text={text}}}"
 
 
 @dataclass(frozen=True)
@@ -36,10 +46,10 @@ class Remarking(PythonEmitter):
 
     def lowering(self, *, probed: bool) -> tuple[str, ...]:
         asked = "probed" if probed else self.word
-        return (*super().lowering(probed=probed), REMARK % asked)
+        return (*super().lowering(probed=probed), remark(asked))
 
     def legalisation(self) -> tuple[str, ...]:
-        return ("strip-comments", REMARK % f"{self.word} and last")
+        return ("strip-comments", remark(f"{self.word} and last"))
 
 
 @dataclass(frozen=True)
@@ -49,7 +59,7 @@ class Graphs(FxEmitter):
     name: ClassVar[str] = "graphs"
 
     def legalisation(self) -> tuple[str, ...]:
-        return ("tests.devices.lowerings:remarks_each_time",)
+        return (f"{PLACE}:remarks_each_time",)
 
 
 @dataclass(frozen=True)
@@ -59,19 +69,33 @@ class Faulty(PythonEmitter):
     name: ClassVar[str] = "faulty"
 
     def legalisation(self) -> tuple[str, ...]:
-        return ("tests.devices.lowerings:defines_twice",)
+        return (f"{PLACE}:defines_twice",)
 
 
-@pytest.fixture(autouse=True)
-def _registered() -> Iterator[None]:
-    emitters: dict[str, Any] = {"remarking": Remarking, "graphs": Graphs, "faulty": Faulty}
-    for name, emitter in emitters.items():
-        wir.register_emitter(name, emitter)
+@contextlib.contextmanager
+def registered(*emitters: Any) -> Iterator[None]:
+    for each in emitters:
+        wir.register_emitter(each.name, each)
     with fresh_cache():
         yield
-    for name in emitters:
-        unregister_emitter(name)
+    for each in emitters:
+        unregister_emitter(each.name)
     torch._dynamo.reset()
+
+
+@pytest.fixture
+def here() -> Iterator[None]:
+    with registered(Remarking, Graphs, Faulty):
+        yield
+
+
+@pytest.fixture
+def apart(tmp_path: Path) -> Iterator[None]:
+    """The same in modules of their own, for caches."""
+    copy = alone(sys.modules[__name__], tmp_path)
+    copy.PLACE = alone(lowerings, tmp_path).__name__
+    with registered(copy.Remarking, copy.Graphs):
+        yield
 
 
 def program() -> Program:
@@ -81,6 +105,7 @@ def program() -> Program:
     return b.build()
 
 
+@pytest.mark.usefixtures("here")
 def test_they_follow_its_options_and_those_of_its_base() -> None:
     emitter = make_emitter("remarking", {"word": "second", "cuda_graph": True})
     names = [each.name for each in pipeline_for(program(), emitter)]
@@ -98,6 +123,7 @@ def test_they_follow_its_options_and_those_of_its_base() -> None:
     assert "// second\n" not in prepared
 
 
+@pytest.mark.usefixtures("here")
 def test_it_is_told_that_probes_will_come() -> None:
     printer = wir.DebugPrinter("print")
     emitter = make_emitter("remarking", {})
@@ -110,27 +136,31 @@ def test_it_is_told_that_probes_will_come() -> None:
         "strip-comments",
         "remark",
     ]
-    assert emitter.lowering(probed=True) == (REMARK % "probed",)
+    assert emitter.lowering(probed=True) == (remark("probed"),)
 
 
+@pytest.mark.usefixtures("here")
 def test_they_run_for_a_planned_program_where_they_are_legalisation() -> None:
     planned = wir.plan_memory(program())
     assert "# first and last" in wir.emit(planned, "remarking").source
     assert wir.emit(planned, "python").source == wir.emit(program(), "python").source
 
 
+@pytest.mark.usefixtures("here")
 def test_an_emitter_that_fails_to_name_them_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Remarking, "legalisation", lambda _: {}["none"])
     with pytest.raises(EmitterFaultError, match=r"'remarking' .* failed while it named its passes"):
         wir.emit(program(), "remarking")
 
 
+@pytest.mark.usefixtures("here")
 def test_faults_name_the_emitter() -> None:
-    words = "the pass 'tests.devices.lowerings:defines_twice', of the emitter 'faulty', returned"
+    words = f"the pass '{PLACE}:defines_twice', of the emitter 'faulty', returned"
     with pytest.raises(PassOutputError, match=words):
         wir.emit(program(), "faulty")
 
 
+@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize("emitter", ["remarking", "graphs"])
 def test_graphs_from_a_cache_do_not_go_through_them_again(emitter: str) -> None:
     options = {"emitter": emitter}
@@ -145,6 +175,7 @@ def test_graphs_from_a_cache_do_not_go_through_them_again(emitter: str) -> None:
         assert source.count("again") + source.count("# first and last") == 1
 
 
+@pytest.mark.usefixtures("apart")
 def test_each_option_of_its_passes_is_another_entry() -> None:
     for word, made in (("one", 1), ("two", 1), ("one", 0)):
         torch._dynamo.reset()
@@ -154,6 +185,7 @@ def test_each_option_of_its_passes_is_another_entry() -> None:
         assert statistics.programs == made
 
 
+@pytest.mark.usefixtures("here")
 def test_a_pass_of_the_library_that_breaks_a_program_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -167,6 +199,7 @@ def test_a_pass_of_the_library_that_breaks_a_program_is_named(
         wir.emit(program(), "remarking")
 
 
+@pytest.mark.usefixtures("here")
 def test_what_a_front_end_got_wrong_is_not_blamed_on_a_pass() -> None:
     made = program()
     with pytest.raises(wir.VerificationError):

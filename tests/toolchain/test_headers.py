@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,10 @@ def small_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WRAPPER_IR_PRECOMPILE_HEADERS", raising=False)
 
 
+#: How the call of a compiler ends that is given the header for a kernel.
+READ = "/prefix.h\n"
+
+
 def kernel(factor: int) -> CppSource:
     code = SCALE.replace("FACTOR", f"std::fabs({factor}.0f)")
     return CppSource("k", f"#include <cmath>\n{code}", SCALE_TYPES)
@@ -55,7 +60,7 @@ def test_the_first_build_makes_it_and_all_use_it(cache: DiskCache, counting_comp
     check(cache, 3)
     calls = counting_compiler.read_text()
     assert calls.count("c++-header") == 1
-    assert calls.count("-include") == 2
+    assert calls.count(READ) == 2
     assert cache.stats().total_bytes > 500_000  # the header counts
 
 
@@ -65,7 +70,7 @@ def test_builds_at_the_same_time_make_one(cache: DiskCache, counting_compiler: P
         list(pool.map(lambda factor: check(cache, factor), range(2, 6)))
     calls = counting_compiler.read_text()
     assert calls.count("c++-header") == 1
-    assert calls.count("-include") == 4
+    assert calls.count(READ) == 4
 
 
 def test_one_begun_in_the_background_is_waited_for(
@@ -75,7 +80,7 @@ def test_one_begun_in_the_background_is_waited_for(
     check(cache, 2)
     calls = counting_compiler.read_text()
     assert calls.count("c++-header") == 1
-    assert calls.count("-include") == 1
+    assert calls.count(READ) == 1
 
 
 @pytest.mark.long
@@ -102,9 +107,40 @@ def test_a_header_that_the_compiler_refuses_is_given_up(
     file.with_name("prefix.h.gch.crc").write_text(headers._checksum(file))
     check(cache, 5)
     calls = counting_compiler.read_text()
-    assert calls.count("-include") == 2
-    assert calls.count(" -c ") == 3  # the second build tried with it, then without
+    assert calls.count(READ) == 2
+    assert calls.count(" -c u0.cpp") == 3  # the second build tried with it, then without
     assert not file.exists()
+
+
+def instances(store: HeaderStore, folder: Path, *, precompiled: bool) -> int:
+    """Return how many functions g++ goes through for an empty file that reads ``<string>``."""
+    compiler, flags = find_compiler(), ("-std=c++20", "-O1", headers.INSTANCES)
+    header = store.get(compiler, flags) if precompiled else None
+    read = ["-include", str(header) if header else "string"]
+    (folder / "empty.cpp").touch()
+    seen = folder / f"seen-{precompiled}"
+    command = [*compiler.command, *flags, *read, f"-fdump-tree-original={seen}"]
+    subprocess.run([*command, "-c", "empty.cpp", "-o", "empty.o"], check=True, cwd=folder)
+    return seen.read_text().count(";; Function") if seen.exists() else 0
+
+
+def test_templates_are_instantiated_in_the_header(tmp_path: Path, cache: DiskCache) -> None:
+    store = HeaderStore(cache, "test", "string")
+    assert instances(store, tmp_path, precompiled=True) == 0
+    assert instances(store, tmp_path, precompiled=False) > 50
+
+
+def test_a_compiler_without_plugins_leaves_them_to_each_file(
+    tmp_path: Path, cache: DiskCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing = tmp_path / "g++-refusing"
+    refusing.write_text('#!/bin/sh\ncase "$*" in *-fplugin*) exit 1;; esac\nexec g++ "$@"\n')
+    refusing.chmod(0o755)
+    monkeypatch.setenv("CXX", str(refusing))
+    store = HeaderStore(DiskCache(tmp_path / "other"), "test", "string")
+    assert instances(store, tmp_path, precompiled=True) > 50
+    check(cache, 2)
+    assert made_header(cache).exists()
 
 
 def test_an_error_in_a_kernel_is_not_blamed_on_the_header(cache: DiskCache) -> None:
@@ -121,7 +157,7 @@ def test_a_header_that_cannot_be_made_is_done_without(
     (tmp_path / "file").touch()
     monkeypatch.setenv("WRAPPER_IR_HEADER_DIR", str(tmp_path / "file"))
     check(cache, 2)
-    assert "-include" not in counting_compiler.read_text()
+    assert READ not in counting_compiler.read_text()
 
 
 def test_a_small_cache_makes_none(tmp_path: Path, counting_compiler: Path) -> None:

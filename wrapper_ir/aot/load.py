@@ -31,6 +31,7 @@ from wrapper_ir.runtime.probes import make_probe
 from wrapper_ir.runtime.probes.session import output_address
 from wrapper_ir.toolchain.cache import default_cache
 from wrapper_ir.toolchain.compiler import find_compiler, generated_flags, stand_in
+from wrapper_ir.toolchain.headers import INSTANCES
 from wrapper_ir.toolchain.manifest import CaptureFacts, Manifest, Part, Sources
 from wrapper_ir.toolchain.native import GENERATED, Extension, precompiled, runtime_objects
 from wrapper_ir.toolchain.processes import in_background
@@ -318,7 +319,7 @@ def make_module(jobs: int | None = None) -> None:
     cache = default_cache()
     _MODULE.file(cache)
     compiler = find_compiler(cache)
-    precompiled(cache)[GENERATED].get(compiler, generated_flags(compiler))
+    precompiled(cache)[GENERATED].get(compiler, (*generated_flags(compiler), INSTANCES))
     runtime_objects(cache, compiler, jobs=jobs)
     stand_in(cache, compiler)  # which every library is linked with
 

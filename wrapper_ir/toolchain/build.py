@@ -18,7 +18,7 @@ from wrapper_ir.devices import CppSide
 from wrapper_ir.toolchain import compiler as cxx
 from wrapper_ir.toolchain import kernel_files
 from wrapper_ir.toolchain.errors import CompileError
-from wrapper_ir.toolchain.headers import PREFIX, HeaderStore
+from wrapper_ir.toolchain.headers import INSTANCES, PREFIX, HeaderStore
 from wrapper_ir.toolchain.isa import Isa
 from wrapper_ir.toolchain.objects import Tools, Translation, compile_file
 from wrapper_ir.toolchain.processes import pool
@@ -48,7 +48,7 @@ class Target:
 
     def flags(self, compiler: cxx.Compiler) -> tuple[str, ...]:
         """Return every compiler flag except include paths."""
-        return cxx.compile_flags(compiler, self.isa) + self.extra_flags
+        return (*cxx.compile_flags(compiler, self.isa), *self.extra_flags, INSTANCES)
 
 
 def default_jobs() -> int:

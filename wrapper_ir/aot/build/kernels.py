@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wrapper_ir.toolchain.objects import Translation
 
 
-#: Seconds that the kernels of a file may take to compile, beside 0.4 s for the precompiled header.
+#: Seconds that the kernels of a file may take to compile, beside 0.1 s for the precompiled header.
 _FILE_BUDGET: Final = 1.2
 
 

@@ -167,7 +167,8 @@ def build_loadable(
     options = options or BuildOptions()
     work = Work.of(options.cache, options.jobs, options.extra_flags)
     kernels = [(kernel, isa_of(kernel.source, NATIVE)) for kernel in artifact.kernels]
-    files = _files(work, artifact, kernels, apart=kernels_apart)
+    made = _files(work, artifact, kernels, apart=kernels_apart)
+    files = [file.loaded_here() for file in made]
     runtime = work.runtime(artifact.manifest, alone=False)
     code = DeviceCode.of(artifact, options)
     parts = [*(file.key(work.tools.compiler) for file in files), *map(str, runtime), *code.keys]

@@ -30,24 +30,32 @@ if TYPE_CHECKING:
 
 
 _CMAKE: Final = """\
-# Builds {name}.so, which AOTInductor's loaders take.
+# Builds {name}.so, which AOTInductor's loaders take:
 #
-#   cmake -S . -B build -DCMAKE_PREFIX_PATH="$(python -c 'import torch; \\
-#       print(torch.utils.cmake_prefix_path)')" && cmake --build build
+#   cmake -S . -B build -DWIR_TORCH_DIR="$(python -c 'import torch; print(torch.__path__[0])')"
+#   cmake --build build
 #
-# If find_package(Torch) fails, name the directory of PyTorch, with its headers and libraries:
+# The directory is PyTorch's, with include and lib in it; that of LibTorch, without Python, will do.
 #
-#   cmake -S . -B build -DWIR_TORCH_DIR=/path/to/site-packages/torch
+# Without WIR_TORCH_DIR, CMake looks for PyTorch's own package (Torch_DIR, CMAKE_PREFIX_PATH). If
+# PyTorch was built for CUDA, as pip's is, that package wants the whole CUDA toolkit, which nothing
+# here needs.
 cmake_minimum_required(VERSION 3.18)
 project({name} LANGUAGES CXX ASM)
 
-set(WIR_TORCH_DIR "" CACHE PATH "The directory of PyTorch; empty to look for it")
+set(WIR_TORCH_DIR "" CACHE PATH "PyTorch's directory; empty to look for its package for CMake")
 {devices}if(WIR_TORCH_DIR)
   set(torch_includes
     "${{WIR_TORCH_DIR}}/include" "${{WIR_TORCH_DIR}}/include/torch/csrc/api/include")
   set(torch_library {libraries})
 else()
-  find_package(Torch REQUIRED)
+  message(STATUS "WIR_TORCH_DIR is not set; looking for PyTorch's package for CMake")
+  find_package(Torch QUIET)
+  if(NOT Torch_FOUND)
+    message(FATAL_ERROR
+      "PyTorch not found; pass -DWIR_TORCH_DIR=DIR, the directory with its include and lib: "
+      "python -c 'import torch; print(torch.__path__[0])'")
+  endif()
   set(torch_includes ${{TORCH_INCLUDE_DIRS}})
   set(torch_library {targets})
 endif()
@@ -76,8 +84,12 @@ set_source_files_properties({file} PROPERTIES
 _BUILD: Final = """
 ## Build a library
 
-`cmake` builds `{name}.so` without wrapper_ir: see the top of `CMakeLists.txt`. Load it next to
-PyTorch, from C++ or Python:
+CMake builds `{name}.so` without wrapper_ir, with PyTorch's directory:
+
+    cmake -S . -B build -DWIR_TORCH_DIR="$(python -c 'import torch; print(torch.__path__[0])')"
+    cmake --build build
+
+Load it next to PyTorch, from C++ or Python:
 
 {runner}
 

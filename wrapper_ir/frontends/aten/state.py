@@ -84,6 +84,10 @@ class ExportError(WrapperIRError):
 
     code = "WIR3103"
     template = "the module cannot be exported: {problem}"
+    default_hint = (
+        "make torch.export.export(model, args) work first; in a backend of torch.compile, pass the"
+        " graphs of AOTAutograd without example_inputs (docs/from-fx.md)"
+    )
 
 
 class NotAModelError(WrapperIRError):
