@@ -7,6 +7,7 @@
 // user is worded in Python, by the "reporter" that each function is given.
 #define PY_SSIZE_T_CLEAN
 #include "call.h"
+#include "node.h"
 #include "recorded.h"
 #include "straight.h"
 #include "table.h"
