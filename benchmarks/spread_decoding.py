@@ -2,6 +2,7 @@
 
     python -m benchmarks.spread_decoding
     python -m benchmarks.spread_decoding --ways reduce-overhead "ours, C++" --rounds 3
+    python -m benchmarks.spread_decoding --without-guards
     python -m benchmarks.spread_decoding --shape small     # over gloo where there are no GPUs
 
 A decoder of Llama 3.2 1B's shape (``spread_models``), batch 1, bfloat16, a static cache. Heads and
@@ -9,7 +10,9 @@ inner features are split, and each half of a block ends with an all-reduce. Each
 processes, in turn, because gaps between the kernels of a graph depend on what a process has
 created. The table shows ms a call on the slowest rank, back to back and waiting for each call, the
 ratio to stock's ``reduce-overhead``, peak memory, how many graphs were captured, and whether the
-bits are the same.
+bits are the same. ``Dynamo alone`` is a backend that does nothing: guards on distributed tensors
+are functions of Python, and take longer than all else that the host does. ``--without-guards``
+leaves them out in each way (``torch.compiler.skip_all_guards_unsafe``), as servers do.
 """
 
 from __future__ import annotations
@@ -44,9 +47,25 @@ if TYPE_CHECKING:
 
 STOCK = "reduce-overhead"
 
+ALONE = "Dynamo alone"
+
+
+def nothing(graph: Callable[..., object], _: object) -> Callable[..., object]:
+    """Return a function that computes its results in the first call, and returns them in all."""
+    results: list[object] = []
+
+    def run(*args: object) -> object:
+        if not results:
+            results.append(graph(*args))
+        return results[0]
+
+    return run
+
+
 #: How each way compiles.
 WAYS: dict[str, dict[str, Any]] = {
-    STOCK: {"mode": "reduce-overhead"},
+    STOCK: {"options": {"triton.cudagraphs": True}},  # which that mode stands for
+    ALONE: {"backend": nothing},
     "ours": {"backend": "wrapper_ir", "options": {"cuda_graph": True}},
     "ours, C++": {
         "backend": "wrapper_ir",
@@ -154,20 +173,26 @@ def measure_here(rank: int, ranks: int, folder: Path, given: argparse.Namespace)
     token, place = torch.tensor([[17]], device=device), torch.tensor([16], device=device)
     record: dict[str, Any] = {"machine": machine()}
     with torch.no_grad():
-        run = torch.compile(model, **WAYS[given.ways[0]])
+        how = WAYS[given.ways[0]]
+        if given.without_guards:
+            skip = {"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}
+            how = how | {"options": how.get("options", {}) | skip}
+        run = torch.compile(model, **how)
         digest, begin = hashlib.sha256(), time.perf_counter()
         for _ in range(8):
             digest.update(run(token, place).contiguous().view(torch.uint8).cpu().numpy().tobytes())
         record["first"] = time.perf_counter() - begin
         cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[rank % len(cores)]})  # its distance to the GPU counts
+        # A core of its own: its distance to the GPU counts. Neighbours may be two threads of one,
+        # and the first takes interrupts.
+        os.sched_setaffinity(0, {cores[(rank * len(cores) // ranks + 2) % len(cores)]})
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
         record |= _times(lambda: run(token, place), device, given.calls)
     if device.type == "cuda":
         record["peak"] = torch.cuda.max_memory_allocated() / 2**30
     record["bits"] = digest.hexdigest()[:12]
-    record["graphs"] = _graphs() if given.ways[0] != STOCK else "-"
+    record["graphs"] = "-" if given.ways[0] in (STOCK, ALONE) else _graphs()
     everywhere: list[Any] = [None] * ranks
     dist.all_gather_object(everywhere, record)
     for name in ("row", "alone", "peak"):
@@ -218,8 +243,10 @@ def _row(way: str, found: dict[str, dict[str, Any]]) -> tuple[str, ...]:
     if "error" in one:
         return (way, *["-"] * 7, one["error"])
     ratio = one["row"] / stock["row"] if "row" in stock else None
-    is_bound = ratio is not None and way != STOCK
-    wanted = next((each["bits"] for each in found.values() if "bits" in each), "")
+    is_bound = ratio is not None and way not in (STOCK, ALONE)
+    wanted = next(
+        (each["bits"] for way, each in found.items() if "bits" in each and way != ALONE), ""
+    )
     return (
         way,
         f"{one['first']:.1f}",
@@ -228,7 +255,7 @@ def _row(way: str, found: dict[str, dict[str, Any]]) -> tuple[str, ...]:
         "-" if ratio is None else f"{ratio:.3f}",
         f"{one['peak']:.3f}",
         one["graphs"],
-        "same" if one["bits"] == wanted else "other",
+        "-" if way == ALONE else "same" if one["bits"] == wanted else "other",
         verdict(ratio, BOUND) if ratio is not None and is_bound else "-",
     )
 
@@ -238,9 +265,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=[STOCK, "ours"])
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=[STOCK, ALONE, "ours"])
     on_ranks.add_options(parser, SHAPES)
     parser.add_argument("--calls", type=int, default=60)
+    parser.add_argument("--without-guards", action="store_true", help="leave out Dynamo's guards")
     parser.add_argument("--rounds", type=int, default=2, help="processes of each way, in turn")
     given = parser.parse_args()
     if given.here:
@@ -253,6 +281,7 @@ def main() -> None:
         for way in given.ways if number % 2 == 0 else given.ways[::-1]:
             options = ["--ways", way, "--shape", given.shape, "--calls", str(given.calls)]
             options += ["--layers", str(given.layers)] if given.layers else []
+            options += ["--without-guards"] if given.without_guards else []
             left = limit - time.monotonic()
             if number == 0 or left > 30:
                 found = on_ranks.start(

@@ -23,11 +23,13 @@ from torch.utils._pytree import tree_leaves
 
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.liveness import Life, storages_of
+from wrapper_ir.analysis.unread import unread_arguments
 from wrapper_ir.graphs.contents import State
 from wrapper_ir.graphs.findings import NotShown, Validation
 from wrapper_ir.graphs.nodes import chain_of_views, changes_in_place
 from wrapper_ir.graphs.places import place_in, place_of, shown
 from wrapper_ir.graphs.versions import Versions, is_uninitialized, op_name
+from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.diagnostics import Diagnostic
 
@@ -135,11 +137,14 @@ class _Walk:
             self._note(nodes)
             # What a kernel writes under one name and reads under another may be new.
             new = self.lives.storages(set(found.writes) - set(found.reads))
+            unread = unread_arguments(self.program, line)
             for name in dict.fromkeys((*found.reads, *found.writes)):
+                if unread and _is_only_at(name, line, unread):
+                    continue
                 is_old = name in found.reads and new.isdisjoint(self.lives.storages((name,)))
                 is_only_read = is_old and name not in found.writes
                 self._check_read(line, name, nodes, is_read=is_old, is_only_read=is_only_read)
-            self._check_positions(line, origin)
+            self._check_positions(line, origin, unread)
             calling = self.calling[self.index]
             own = {each for each in nodes if each is calling or each not in self.called}
             self._write(found, line, own, origin.values if origin else ())
@@ -224,7 +229,9 @@ class _Walk:
         calling = [node for node in self._nodes(names) if op_name(node) == name]
         return calling[0] if len(calling) == 1 else None
 
-    def _check_positions(self, line: ir.AnyLine, origin: ir.Origin | None) -> None:
+    def _check_positions(
+        self, line: ir.AnyLine, origin: ir.Origin | None, unread: frozenset[int]
+    ) -> None:
         """Check that a call gets what its node takes, or what is recorded, each at its position."""
         if not ir.traits.calls(line):
             return
@@ -232,15 +239,15 @@ class _Walk:
         taken: Sequence[Any] = () if calling is None else calling.args
         if not taken and origin is not None:
             taken = [self.versions.nodes.get(name) for name in origin.reads]
-        for arg, node in zip(line.args, taken, strict=False):
-            state = self._state(arg.buffer) if isinstance(arg, ir.BufferArg) else None
-            wanted = self.versions.root(node)
+        for position, (arg, node) in enumerate(zip(line.args, taken, strict=False)):
+            if position in unread or not isinstance(arg, ir.BufferArg):
+                continue
+            state, wanted = self._state(arg.buffer), self.versions.root(node)
             if state is None or state.root is None or wanted is None:
                 continue
             is_known = not {wanted, state.root} & self.versions.unknown
             is_told = state.root not in self.taken  # what no node takes has been reported
             if is_known and not is_told and state.root is not wanted:
-                assert isinstance(arg, ir.BufferArg)
                 taken_here = f"{wanted.name} is taken here"
                 fields = {"name": arg.buffer, "node": state.root.name, "taken": taken_here}
                 self._report(line, rules.WRONG_ARGUMENT, **fields)
@@ -436,6 +443,14 @@ def _is_empty(node: Node) -> bool:
     """Return whether a node's value has no elements, as guards on products of sizes may say."""
     value = node.meta.get("val")
     return isinstance(value, torch.Tensor) and statically_known_true(value.numel() == 0)
+
+
+def _is_only_at(name: str, line: ir.AnyLine, positions: frozenset[int]) -> bool:
+    """Return whether a call has a buffer at some positions, and nowhere else."""
+    assert ir.traits.calls_op(line)
+    others = [arg for n, arg in enumerate(line.args) if n not in positions]
+    others += (arg for _, arg in line.kwargs)
+    return all(arg.buffer != name for arg in buffers_in(others))
 
 
 def _changes(value: Node | None) -> bool:

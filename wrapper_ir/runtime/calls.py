@@ -246,13 +246,18 @@ def pass_by(
     results, by position, are such arguments (``results``) or constants, whose names are looked up
     in ``values`` at call time, since a module gets its own after it runs.
     """
+    dropped = frozenset(inputs)
+    added = sorted((*results, *constants))
 
     def call_without(args: list[Any]) -> tuple[Any, ...]:
-        passed = {position: args[position] for position in inputs}
-        for position in reversed(inputs):
-            del args[position]
-        found = list(call(args))
-        for position in sorted((*results, *constants)):
+        passed = {position: args[position] for position in results.values()}
+        given = [arg for position, arg in enumerate(args) if position not in dropped]
+        args.clear()  # so that the program may free what it is given
+        found = call(given)
+        if not added:
+            return tuple(found)
+        found = list(found)
+        for position in added:
             is_constant = position in constants
             value = values[constants[position]] if is_constant else passed[results[position]]
             found.insert(position, value)

@@ -89,10 +89,15 @@ try:
         PlainAOTOutput,
         TangentAOTInput,
     )
-    from torch._functorch._aot_autograd.runtime_wrappers import AOTDispatchAutograd, RuntimeWrapper
+    from torch._functorch._aot_autograd.runtime_wrappers import (
+        AOTDispatchAutograd,
+        AOTDispatchSubclassWrapper,
+        RuntimeWrapper,
+    )
     from torch._functorch._aot_autograd.schemas import (
         OutputType,
         PlainTensorMeta,
+        SubclassCreationMeta,
         ViewAndMutationMeta,
     )
     from torch._guards import TracingContext

@@ -57,27 +57,21 @@ def with_overloads(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Ca
     return codegen_and_compile
 
 
-def _own_names(value: Any) -> tuple[str, ...]:
-    """Return the names that this rank has for them, which are at hand."""
-    return (
-        (str(value.group_name),) if compat.is_process_group(value) else compat.groups_of_mesh(value)
-    )
-
-
 def _comparing(
     compiled: Any, model: torch.fx.GraphModule, known: dict[int, tuple[str, ...]]
 ) -> Callable[..., Any]:
     """Return a compiled graph that runs op by op for other groups."""
-    #: The default group and the names of the last call that fitted: those after it live as long.
-    last: list[Any] = [None, None]
+    #: The default group of the last call that fitted, and its groups and meshes. Groups keep their
+    #: names, and a mesh keeps its groups, as long as the default group lives.
+    last: list[Callable[[], Any]] = []
 
     @wraps(compiled)
     def call(*args: Any) -> Any:
-        world, own = compat.default_group(), [_own_names(args[at]) for at in known]
-        if last[0] is not None and last[0]() is world and last[1] == own:
+        given = [compat.default_group(), *(args[at] for at in known)]
+        if last and all(ref() is value for ref, value in zip(last, given, strict=True)):
             return compiled(*args)
         if all(names_of(args[at]) == names for at, names in known.items()):
-            last[:] = weakref.ref(world), own
+            last[:] = map(weakref.ref, given)
             return compiled(*args)
         warnings.warn(
             "a call of a compiled function runs op by op: it was compiled for other process groups",

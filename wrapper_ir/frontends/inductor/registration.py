@@ -38,6 +38,7 @@ from wrapper_ir.frontends.inductor import (
     one_rank,
     overlaps,
     straight,
+    straight_subclasses,
     waits,
 )
 from wrapper_ir.frontends.inductor import session as sessions
@@ -244,6 +245,7 @@ _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
         partial(overlaps.with_views_of_bases, _is_made),
     ),
     (compat.RuntimeWrapper, "post_compile", straight.noting_graph),
+    (compat.AOTDispatchSubclassWrapper, "post_compile", straight_subclasses.noting_inside),
     (compat.AOTDispatchAutograd, "process_runtime_tangent", overlaps.with_plain_gradients),
     (compat.CompilePackage, "source_id_from_fn", identity.package_keys),
     (compat.SerializedFxCompile, "serialize_compile", partial(sessions.with_context, registered)),

@@ -31,7 +31,7 @@ from torch.autograd import profiler
 from torch.autograd.graph import increment_version
 
 from wrapper_ir.aot.load import module_if_made
-from wrapper_ir.frontends.inductor import straight_gradients
+from wrapper_ir.frontends.inductor import straight_gradients, straight_subclasses
 from wrapper_ir.frontends.inductor.compat import (
     BackwardState,
     CompiledFxGraph,
@@ -71,6 +71,7 @@ class Graph:
         has_autocast: Whether it was compiled under autocast, which is off while it runs.
         finish: What makes of arguments and results those to return, or None: it changes arguments,
             makes views of them, and marks dimensions that Dynamo may take as dynamic.
+        parts: What its arguments are taken apart to if some are tensor subclasses, or None.
         hindrances: Why it is not called straight; empty if it is.
         frame: The code that Dynamo compiles it for.
     """
@@ -83,6 +84,7 @@ class Graph:
     detached: tuple[int, ...]
     has_autocast: bool
     finish: _Finish | None
+    parts: tuple[straight_subclasses.Part, ...] | None
     hindrances: tuple[str, ...]
     frame: CodeType | None
 
@@ -97,12 +99,13 @@ graphs: weakref.WeakSet[Graph] = weakref.WeakSet()
 watchers: dict[int, Callable[[Graph, Callable[..., Any], tuple[Any, ...]], Any]] = {}
 
 
-def hindrances(wrapper: Any, metadata: Any) -> tuple[str, ...]:
+def hindrances(wrapper: Any, metadata: Any, *, has_subclasses: bool) -> tuple[str, ...]:
     """Return what a graph needs that only torch's wrappers do.
 
     Args:
         wrapper: AOTAutograd's ``RuntimeWrapper``.
         metadata: Its ``ViewAndMutationMeta`` for the graph.
+        has_subclasses: Whether it takes tensor subclasses, or returns them.
     """
     facts = {
         "sizes of results are marked inline": metadata.dynamic_outputs and not mark_dynamic,
@@ -112,6 +115,8 @@ def hindrances(wrapper: Any, metadata: Any) -> tuple[str, ...]:
         facts |= straight_gradients.epilogue(metadata)
     if wrapper.trace_joint:
         facts |= straight_gradients.facts(metadata)
+    if has_subclasses:
+        facts |= straight_subclasses.facts(metadata, trace_joint=wrapper.trace_joint)
     return tuple(words for words, holds in facts.items() if holds)
 
 
@@ -152,10 +157,13 @@ def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
             return made
         # Where gradients are recorded, it is the method of a class that holds the graph.
         function = getattr(compiled_fn, "__self__", None) if self.trace_joint else None
-        inside = without_entry(function.compiled_fw if function else compiled_fn)
+        inside = function.compiled_fw if function else compiled_fn
+        apart = straight_subclasses.inside_of(inside)
+        has_subclasses = apart is not None
+        inside = without_entry(apart if has_subclasses else inside)
         if not isinstance(inside, CompiledFxGraph):
             return made
-        found = hindrances(self, runtime_metadata)
+        found = hindrances(self, runtime_metadata, has_subclasses=has_subclasses)
         apply = None
         if function and not found:
             apply = straight_gradients.straight_apply(
@@ -177,6 +185,7 @@ def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
             detached=tuple(self.indices_of_inps_to_detach) if self.trace_joint else (),
             has_autocast=self.disable_amp,
             finish=finish,
+            parts=straight_subclasses.parts_of(runtime_metadata) if has_subclasses else None,
             hindrances=found,
             frame=current_frame(),
         )
@@ -240,12 +249,15 @@ def _straight(stock: Callable[..., Any], graph: Graph) -> Callable[..., Any]:
             results = stock(*args)
             entry.is_ready = True
             return results
+        given = straight_subclasses.taken_apart(graph.parts, args)
+        if given is None:
+            return stock(*args)  # which says what is wrong
         if graph.written:
             increment_version([args[position] for position in graph.written])
         if is_off := _is_grad_enabled() is not is_recorded:
             _set_grad_enabled(is_recorded)
         try:
-            results = run(*args)
+            results = run(*given)
         finally:
             if is_off:
                 _set_grad_enabled(not is_recorded)
@@ -268,6 +280,7 @@ def _entry(call: Callable[..., Any], graph: Graph) -> Any:
             watchers=watchers,
             written=graph.written,
             detached=graph.detached,
+            parts=graph.parts,
             has_autocast=graph.has_autocast,
         )
         update_wrapper(made, call)

@@ -6,6 +6,7 @@
 // with the library's tables, and the GIL is released while the program runs. Every message to the
 // user is worded in Python, by the "reporter" that each function is given.
 #define PY_SSIZE_T_CLEAN
+#include "alone.h"
 #include "call.h"
 #include "node.h"
 #include "recorded.h"
@@ -97,6 +98,8 @@ PyObject* describe(PyObject*, PyObject* capsule) {
 
 PyMethodDef methods[] = {
     {"open", open_library, METH_VARARGS, "open(path, name='wir_program_info') -> library"},
+    {"are_alone", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(are_alone)),
+     METH_FASTCALL, "are_alone(positions, count, args) -> bool"},
     {"describe", describe, METH_O, "describe(library) -> (name, inputs, outputs, constants, probes)"},
     {"bind", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(bind)),
      METH_VARARGS | METH_KEYWORDS,

@@ -7,6 +7,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "call.h"
+#include "parts.h"
 #include "restride.h"
 #include "structure.h"
 
@@ -26,6 +27,7 @@ struct Straight {
   PyObject* weakrefs;
   std::vector<Py_ssize_t>* written;   // positions of arguments that count as written
   std::vector<Py_ssize_t>* detached;  // and of those that no gradient goes to
+  std::vector<Part>* parts;           // what arguments are taken apart to; empty if all are plain
   bool has_autocast;                  // the graph was compiled under autocast: off while it runs
   bool is_ready;                      // unusual calls have prepared the graph
 };
@@ -100,15 +102,17 @@ inline PyObject* run_recorded(const Straight* self, PyObject* const* args, Py_ss
   return PyObject_Vectorcall(self->apply, given.data(), size, nullptr);
 }
 
-inline PyObject* run_usual(const Straight* self, PyObject* const* args, Py_ssize_t count) {
+inline PyObject* run_usual(const Straight* self, PyObject* const* args, Py_ssize_t count,
+                           const TakenApart& taken) {
   PyObject* made = nullptr;
   try {
     for (const Py_ssize_t i : *self->written) {
       if (i >= count || !is_tensor(args[i])) continue;  // the call will be refused
       THPVariable_Unpack(args[i]).unsafeGetTensorImpl()->bump_version();
     }
-    made = self->apply == Py_None ? run_graph(self->graph, self->has_autocast, args, count)
-                                  : run_recorded(self, args, count);
+    made = self->apply == Py_None
+               ? run_graph(self->graph, self->has_autocast, taken.data(), taken.size())
+               : run_recorded(self, args, count);
   } catch (...) {
     torch::translate_exception_to_python(std::current_exception());
     return nullptr;
@@ -125,8 +129,12 @@ inline PyObject* call_straight(PyObject* object, PyObject* const* args, std::siz
                                PyObject* names) {
   const auto* self = reinterpret_cast<const Straight*>(object);
   const Object alive = borrowed(object);
-  if (!is_usual(self, names)) return PyObject_Vectorcall(self->unusual, args, flags, names);
-  return run_usual(self, args, PyVectorcall_NARGS(flags));
+  const Py_ssize_t count = PyVectorcall_NARGS(flags);
+  TakenApart taken;
+  if (!is_usual(self, names) || !taken.take(*self->parts, args, count)) {
+    return PyErr_Occurred() ? nullptr : PyObject_Vectorcall(self->unusual, args, flags, names);
+  }
+  return run_usual(self, args, count, taken);
 }
 
 // Python's side.
@@ -135,17 +143,18 @@ inline PyTypeObject* straight_type = nullptr;
 
 inline PyObject* new_straight(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"unusual",  "graph",   "apply",        "finish", "switches",
-                                "watchers", "written", "detached",     "has_autocast",
+                                "watchers", "written", "detached",     "parts",  "has_autocast",
                                 nullptr};
-  PyObject *unusual, *graph, *apply, *finish, *switches, *watchers, *written, *detached;
+  PyObject *unusual, *graph, *apply, *finish, *switches, *watchers, *written, *detached, *parts;
   int has_autocast = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "$OO!OOO!O!O!O!p", const_cast<char**>(names),
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "$OO!OOO!O!O!O!Op", const_cast<char**>(names),
                                    &unusual, &PyDict_Type, &graph, &apply, &finish, &PyTuple_Type,
                                    &switches, &PyDict_Type, &watchers, &PyTuple_Type,
-                                   &written, &PyTuple_Type, &detached, &has_autocast)) {
+                                   &written, &PyTuple_Type, &detached, &parts, &has_autocast)) {
     return nullptr;
   }
   auto written_ = numbers_in(written), detached_ = numbers_in(detached);
+  auto parts_ = parts_in(parts);
   if (PyErr_Occurred() != nullptr) return nullptr;
   auto* self = reinterpret_cast<Straight*>(type->tp_alloc(type, 0));
   if (self == nullptr) return nullptr;
@@ -158,6 +167,7 @@ inline PyObject* new_straight(PyTypeObject* type, PyObject* args, PyObject* keyw
   self->watchers = Py_NewRef(watchers);
   self->written = written_.release();
   self->detached = detached_.release();
+  self->parts = parts_.release();
   self->has_autocast = has_autocast != 0;
   return reinterpret_cast<PyObject*>(self);
 }
@@ -188,6 +198,7 @@ inline void delete_straight(PyObject* object) {
   if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
   delete self->written;
   delete self->detached;
+  delete self->parts;
   for (PyObject* each : {self->unusual, self->graph, self->apply, self->finish, self->switches,
                          self->watchers, self->dict}) {
     Py_XDECREF(each);

@@ -359,12 +359,14 @@ class CudaGraphs:
 
     def _wrote(self, graph: _Graph, args: list[Any]) -> None:
         """Copy written inputs back from their buffers, and tell autograd of in-place writes."""
+        in_place = []
         for n in self._writes:
             if n in graph.moving:
                 with torch.inference_mode() if args[n].is_inference() else torch.no_grad():
                     args[n].copy_(graph.places[graph.moving.index(n)])
             elif not args[n].is_inference():
-                torch.autograd.graph.increment_version(args[n])
+                in_place.append(args[n])
+        torch.autograd.graph.increment_version(in_place)
 
     def _again(self, call: _Call, graph: _Graph, args: list[Any]) -> tuple[Any, ...]:
         """Capture a call again after its inputs or constants have moved."""
