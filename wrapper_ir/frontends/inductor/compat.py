@@ -63,8 +63,8 @@ def forget_last_trace() -> None:
 _check_version()
 try:
     from torch._C._dynamo.guards import compute_overlapping_tensors
+    from torch._dynamo import compiled_autograd, device_interface
     from torch._dynamo import config as dynamo_config
-    from torch._dynamo import device_interface
     from torch._dynamo import graph_bytecode_inputs as user_objects
     from torch._dynamo.backends import registry as backend_registry
     from torch._dynamo.convert_frame import compile_lock

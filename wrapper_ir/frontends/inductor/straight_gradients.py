@@ -4,7 +4,8 @@ Torch's autograd function for such a graph calls five functions of Python on the
 on the way back. Most of what they do is decided when the graph is compiled: which results are
 saved, and how, which are not differentiable, what a gradient has to look like in memory. A class
 that is derived from torch's does the rest, in C++ (``native/python/recorded.h``) or, where the
-module is not compiled yet, in Python. Saved tensors, hooks, compiled autograd and the names of
+module is not compiled yet, in Python. Where programs are in C++, half of its nodes is C++ too
+(``native/python/node.h``). Saved tensors, hooks, compiled autograd and the names of
 nodes are torch's own, and a backward pass that is unusual goes through torch's functions: the
 first, and those with a graph of their own, under transforms, or with gradients that are no plain
 tensors.
@@ -25,6 +26,7 @@ from wrapper_ir.frontends.inductor.compat import (
     OutputType,
     PlainTensorMeta,
     RecordedEpilogue,
+    compiled_autograd,
     external_objects,
     mark_dynamic,
     note_external_objects,
@@ -121,7 +123,11 @@ def straight_apply(
     node._external_objects = {}
     node.apply_boxed = backward
     node.apply = lambda node, *gradients: node.apply_boxed([*gradients])
-    return super(torch.autograd.Function, made).apply
+    apply = super(torch.autograd.Function, made).apply
+    if module is None:
+        return apply
+    clears_saved = made.clear_saved_tensors_on_access
+    return forward.record_by_node(node, apply, refuse_cached, clears_saved, made.boxed_grads_call)
 
 
 class _Recorded(NamedTuple):
@@ -200,6 +206,17 @@ def _in_cpp(graph: _Recorded, module: Any) -> tuple[Any, Any]:
         is_deterministic=bool(metadata.deterministic),
     )
     return forward, forward.backward
+
+
+def refuse_cached(node: Any) -> None:
+    """Raise torch's error for a node that compiled autograd cannot trace.
+
+    It is one of a graph from AOTAutograd's cache. Torch asks while it traces, and only nodes whose
+    C++ half is its own.
+    """
+    if node._forward_cls._lazy_backward_info is None:
+        check: Any = compiled_autograd.AutogradCompilerInstance.set_node_origin
+        check(None, node.name(), 0, node)
 
 
 def _set_ready(recorded: Any, found: Any) -> None:

@@ -102,14 +102,18 @@ class Run {
     return true;
   }
 
-  // Take tensors, one for each input, and check them. Each can be freed right after its last use, if
-  // nobody else holds it. False: a Python error is set.
+  // Take tensors, one for each input, and check them. Those that nobody else holds can be freed right
+  // after their last use; others are let go at the end, under the GIL, which one with an object of
+  // Python would ask for. False: a Python error is set.
   bool take_tensors(std::vector<at::Tensor> tensors) {
+    tensors_ = std::move(tensors);
     for (std::size_t i = 0; i < info_.num_inputs; ++i) {
-      owned_[i] = handle_of(new at::Tensor(std::move(tensors[i])));
-      slots_[i].tensor = owned_[i];
-      if (matches(info_, info_.inputs[i].tensor, *tensor_of(owned_[i]))) continue;
-      PyObject* value = THPVariable_Wrap(*tensor_of(owned_[i]));
+      if (tensors_[i].use_count() == 1) {
+        owned_[i] = handle_of(new at::Tensor(std::move(tensors_[i])));
+      }
+      slots_[i].tensor = owned_[i] != nullptr ? owned_[i] : handle_of(&tensors_[i]);
+      if (matches(info_, info_.inputs[i].tensor, *tensor_of(slots_[i].tensor))) continue;
+      PyObject* value = THPVariable_Wrap(*tensor_of(slots_[i].tensor));
       const bool is_right = value != nullptr && refuse(i, value);
       Py_XDECREF(value);
       if (!is_right) return false;
@@ -162,10 +166,19 @@ class Run {
   }
 
   PyObject* results() {
-    return tuple_of(info_.num_outputs, [this](std::size_t i) {
-      return value_out(info_.outputs[i].kind, &outputs_[i]);
-    });
+    return tuple_of(info_.num_outputs, [this](std::size_t i) { return result(i); });
   }
+
+  std::size_t count_results() const { return info_.num_outputs; }
+  bool is_tensor_result(std::size_t i) const {
+    return info_.outputs[i].kind == wir::Kind::kTensor;
+  }
+
+  // Result `i`, once. Null: a Python error is set.
+  PyObject* result(std::size_t i) { return value_out(info_.outputs[i].kind, &outputs_[i]); }
+
+  // Result `i`, a tensor or nothing, without an object of Python; once.
+  at::Tensor tensor_result(std::size_t i) { return tensor_out(&outputs_[i]); }
 
  private:
   bool take_input(std::size_t i, PyObject* value) {
@@ -319,7 +332,8 @@ class Run {
   PyObject* shown_inputs() {
     PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(info_.num_inputs));
     for (std::size_t i = 0; made != nullptr && i < info_.num_inputs; ++i) {
-      const bool was_freed = call_.owned != nullptr && owned_[i] == nullptr && held_[i] == nullptr;
+      const bool was_freed = call_.owned != nullptr && owned_[i] == nullptr && held_[i] == nullptr &&
+                             (tensors_.empty() || !tensors_[i].defined());
       const bool there = info_.inputs[i].kind == wir::Kind::kTensor && !was_freed;
       PyObject* value =
           there ? THPVariable_Wrap(*tensor_of(slots_[i].tensor)) : Py_NewRef(Py_None);
@@ -336,6 +350,7 @@ class Run {
   NullRow<wir::Slot, 32> slots_;
   NullRow<wir::Slot, 8> outputs_;
   NullRow<PyObject*, 32> held_;          // inputs that came in a list, and are not owned
+  std::vector<at::Tensor> tensors_;      // inputs that came without objects, and are not owned
   NullRow<AtenTensorHandle, 32> owned_;  // copies of those that the call alone holds
   PyObject* out_;
   Given given_;

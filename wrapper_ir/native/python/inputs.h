@@ -141,16 +141,20 @@ inline at::Tensor* tensor_of(AtenTensorHandle handle) {
   return reinterpret_cast<at::Tensor*>(handle);
 }
 
+// The tensor of an output of the program, or an undefined one. Takes ownership of the handle.
+inline at::Tensor tensor_out(wir::Slot* slot) {
+  if (slot->tensor == nullptr) return {};
+  at::Tensor* owned = tensor_of(std::exchange(slot->tensor, nullptr));
+  at::Tensor tensor = std::move(*owned);
+  delete owned;
+  return tensor;
+}
+
 // A new reference to an output of the program. Takes ownership of the handle.
 inline PyObject* value_out(wir::Kind kind, wir::Slot* slot) {
   switch (kind) {
-    case wir::Kind::kTensor: {
-      if (slot->tensor == nullptr) Py_RETURN_NONE;
-      at::Tensor* owned = tensor_of(std::exchange(slot->tensor, nullptr));
-      at::Tensor tensor = std::move(*owned);
-      delete owned;
-      return THPVariable_Wrap(std::move(tensor));
-    }
+    case wir::Kind::kTensor:
+      return THPVariable_Wrap(tensor_out(slot));  // None for an undefined one
     case wir::Kind::kInteger:
       return PyLong_FromLongLong(slot->integer);
     case wir::Kind::kReal:

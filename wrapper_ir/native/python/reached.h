@@ -110,12 +110,13 @@ class State {
       throw pybind11::error_already_set();
     }
     made.owner = borrowed(owner);
-    made.dict = PyType_Check(owner) ? dict_of(reinterpret_cast<PyTypeObject*>(owner)) : owner;
+    PyObject* dict = PyType_Check(owner) ? dict_of(reinterpret_cast<PyTypeObject*>(owner)) : owner;
     for (const auto& item : borrowed(items)) {
       const auto pair = item.cast<pybind11::tuple>();
       made.items.push_back({pair[0], pair.size() > 1 ? Object(pair[1]) : Object()});
     }
     dicts_.push_back(std::move(made));
+    seen_.push_back({dict, 0});
   }
 
   // A (list, tuple), (set, frozenset), (function, (code, defaults, kwdefaults)), (cell, value) or
@@ -135,8 +136,13 @@ class State {
   }
 
   bool holds() {
-    for (Dict& each : dicts_) {
-      if (!each.holds()) return false;
+    for (std::size_t i = 0; i < seen_.size(); ++i) {
+      if (i + kAhead < seen_.size()) __builtin_prefetch(version_in(seen_[i + kAhead].dict));
+      auto& [dict, version] = seen_[i];
+      const std::uint64_t now = kHasVersions ? *version_in(dict) : 0;
+      if (kHasVersions && now == version) [[likely]] continue;
+      if (!dicts_[i].holds(dict)) return false;
+      version = now;
     }
     for (const Watched& each : watched_) {
       if (!each.holds()) return false;
@@ -145,7 +151,13 @@ class State {
   }
 
   bool tensors_fit() const {
-    for (const Tensor& each : tensors_) {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      const Tensor& each = tensors_[i];
+      if (i + kAhead < tensors_.size()) __builtin_prefetch(value(i + kAhead));
+      if (i + kAhead / 2 < tensors_.size()) {
+        const auto* next = reinterpret_cast<const char*>(tensor(i + kAhead / 2).unsafeGetTensorImpl());
+        for (const int line : {0, 64, 128}) __builtin_prefetch(next + line);
+      }
       const at::Tensor& tensor = THPVariable_Unpack(each.value.ptr());
       if (!each.test(tensor)) return false;
       if (each.storage != nullptr && storage_of(tensor) != each.storage) return false;
@@ -180,19 +192,33 @@ class State {
   }
 
  private:
-  struct Dict {
-    Object owner;  // keeps `dict` alive
+  // So many objects ahead are fetched: others have pushed them out of the processor's caches since
+  // the last call, and one after the other they would take longer than the tests.
+  static constexpr std::size_t kAhead = 8;
+
+  // Each change of a dict gives it a number that no dict had before. Since Python 3.13 attributes of
+  // an object may change without.
+  static constexpr bool kHasVersions = PY_VERSION_HEX < 0x030D0000;
+
+  static const std::uint64_t* version_in(PyObject* dict) {
+#if PY_VERSION_HEX < 0x030D0000
+    return &reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+#else
+    return reinterpret_cast<const std::uint64_t*>(dict);
+#endif
+  }
+
+  struct Seen {
     PyObject* dict;
+    std::uint64_t version;  // at which it held last
+  };
+
+  struct Dict {
+    Object owner;  // keeps the dict alive
     Py_ssize_t size;
     std::vector<std::pair<Object, Object>> items;
-    std::uint64_t version = 0;
 
-    bool holds() {
-#if PY_VERSION_HEX < 0x030C0000
-      // Each change of a dict gives it a number that no dict had before.
-      const std::uint64_t now = reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
-      if (now == version) [[likely]] return true;
-#endif
+    bool holds(PyObject* dict) const {
       if (size >= 0 && PyDict_GET_SIZE(dict) != size) return false;
       for (const auto& [key, value] : items) {
         PyObject* found = PyDict_GetItemWithError(dict, key.ptr());
@@ -201,9 +227,6 @@ class State {
           return false;
         }
       }
-#if PY_VERSION_HEX < 0x030C0000
-      version = now;
-#endif
       return true;
     }
   };
@@ -264,6 +287,7 @@ class State {
   }
 
   std::vector<Dict> dicts_;
+  std::vector<Seen> seen_;  // of the same number
   std::vector<Watched> watched_;
   std::vector<Tensor> tensors_;
 };

@@ -36,6 +36,9 @@ struct Recorded {
     kRestrided,   // gives a gradient the layout that the backward graph was compiled for
     kLayouts,     // such layouts, for `kRestrided`
     kReady,       // the dict of the backward graph; or None, before its first pass
+    kNode,        // the class of nodes, or None: no call is recorded by a node of ours
+    kApply,       // torch's function that records a call
+    kCompiling,   // is called with a node that compiled autograd is about to trace
     kParts
   };
 
@@ -49,6 +52,7 @@ struct Recorded {
   std::vector<Layout>* layouts;       // their layouts
   bool has_autocast, has_symbols, has_unchecked, is_deterministic;
   bool frees_saved;  // the backward graph takes over what is saved: the graph must not be kept
+  bool clears_saved, is_boxed;  // of the class that `kApply` is of
 
   PyObject* part(Part which) const { return parts[which]; }
   bool has(Part which) const { return parts[which] != Py_None; }
@@ -121,21 +125,29 @@ inline int truth(const Object& value) {
   return value.ptr() == nullptr ? -1 : PyObject_IsTrue(value.ptr());
 }
 
-// Whether a backward pass needs nothing but the graph; -1: a Python error is set.
-inline int is_usual(const Recorded* self, PyObject* node, PyObject* gradients) {
+// Whether a backward pass needs nothing but the graph, as far as its modes tell; -1: a Python error
+// is set.
+inline int has_usual_modes(const Recorded* self) {
   if (!self->has(Recorded::kReady) || c10::GradMode::is_enabled() || is_transformed()) return 0;
-  if (any_is_on(self->part(Recorded::kSwitches)) || !PyList_CheckExact(gradients)) return 0;
+  if (any_is_on(self->part(Recorded::kSwitches))) return 0;
   if (!self->is_deterministic && at::globalContext().deterministicAlgorithms()) return 0;
   if (self->frees_saved && torch::autograd::get_current_graph_task_keep_graph()) return 0;
+  // Dynamo would compile the emitted function.
+  const Object callback = pybind11::reinterpret_steal<Object>(
+      PyObject_CallNoArgs(self->part(Recorded::kCallback)));
+  return callback.ptr() == nullptr ? -1 : callback.ptr() == Py_None;
+}
+
+// Whether a backward pass needs nothing but the graph; -1: a Python error is set.
+inline int is_usual(const Recorded* self, PyObject* node, PyObject* gradients) {
+  if (!PyList_CheckExact(gradients)) return 0;
   for (const Py_ssize_t i : *self->given) {
     if (i >= PyList_GET_SIZE(gradients)) return 0;
     PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(PyList_GET_ITEM(gradients, i)));
     if (type != THPVariableClass) return 0;  // a parameter neither: torch refuses it
   }
-  // Dynamo would compile the emitted function.
-  const Object callback = pybind11::reinterpret_steal<Object>(
-      PyObject_CallNoArgs(self->part(Recorded::kCallback)));
-  if (callback.ptr() != Py_None) return callback.ptr() == nullptr ? -1 : 0;
+  const int has_modes = has_usual_modes(self);
+  if (has_modes != 1) return has_modes;
   static PyObject* const name = PyUnicode_InternFromString("_external_objects");
   const int is_noted = truth(attribute(node, name));
   return is_noted < 0 ? -1 : is_noted == 0;
@@ -151,14 +163,15 @@ inline bool append(PyObject* values, PyObject* node, PyObject* name) {
 
 // A gradient in the layout that the backward graph was compiled for. Undefined: a Python error is
 // set.
-inline at::Tensor restrided(const Recorded* self, PyObject* gradient, std::size_t i) {
-  const at::Tensor& tensor = THPVariable_Unpack(gradient);
+inline at::Tensor restrided(const Recorded* self, const at::Tensor& gradient, std::size_t i) {
   const Layout& layout = (*self->layouts)[i];
-  if (layout.fits(tensor)) return tensor;
-  if (layout.may_copy(tensor)) return layout.copy(tensor);
+  if (layout.fits(gradient)) return gradient;
+  if (layout.may_copy(gradient)) return layout.copy(gradient);
   PyObject* theirs = PyTuple_GET_ITEM(self->part(Recorded::kLayouts), static_cast<Py_ssize_t>(i));
+  const Object given = pybind11::reinterpret_steal<Object>(THPVariable_Wrap(gradient));
+  if (given.ptr() == nullptr) return {};
   const Object made = pybind11::reinterpret_steal<Object>(
-      PyObject_CallFunctionObjArgs(self->part(Recorded::kRestrided), gradient, theirs, nullptr));
+      PyObject_CallFunctionObjArgs(self->part(Recorded::kRestrided), given.ptr(), theirs, nullptr));
   return made.ptr() == nullptr ? at::Tensor() : THPVariable_Unpack(made.ptr());
 }
 
@@ -166,7 +179,8 @@ inline at::Tensor restrided(const Recorded* self, PyObject* gradient, std::size_
 template <class Append>
 bool append_gradients(const Recorded* self, PyObject* gradients, Append append) {
   for (std::size_t i = 0; i < self->given->size(); ++i) {
-    at::Tensor made = restrided(self, PyList_GET_ITEM(gradients, (*self->given)[i]), i);
+    PyObject* gradient = PyList_GET_ITEM(gradients, (*self->given)[i]);
+    at::Tensor made = restrided(self, THPVariable_Unpack(gradient), i);
     if (!made.defined() || !append(std::move(made))) return false;
   }
   return true;
@@ -214,19 +228,30 @@ inline Function* program_for(const Recorded* self, PyObject* emitted, std::size_
   return std::all_of(info.inputs, info.inputs + count, is_tensor) ? function : nullptr;
 }
 
-// Calls something with context variables as they were when the backward pass began.
+// Context variables as they were when the backward pass began.
+class InContext {
+ public:
+  // False: a Python error is set.
+  bool enter() {
+    if (!at::impl::ThreadLocalPythonObjects::contains("context")) return true;
+    PyObject* kept = at::impl::ThreadLocalPythonObjects::get("context")->ptr(getPyInterpreter());
+    if (!PyContext_CheckExact(kept)) return true;
+    context_ = pybind11::reinterpret_steal<Object>(PyContext_Copy(kept));
+    return context_.ptr() != nullptr && PyContext_Enter(context_.ptr()) == 0;
+  }
+  bool exit() { return context_.ptr() == nullptr || PyContext_Exit(context_.ptr()) == 0; }
+
+ private:
+  Object context_;
+};
+
+// Calls something with these. Its result as a tuple; null: a Python error is set.
 template <class Call>
 PyObject* in_context(Call call) {
-  Object context;
-  if (at::impl::ThreadLocalPythonObjects::contains("context")) {
-    PyObject* kept = at::impl::ThreadLocalPythonObjects::get("context")->ptr(getPyInterpreter());
-    if (PyContext_CheckExact(kept)) {
-      context = pybind11::reinterpret_steal<Object>(PyContext_Copy(kept));
-      if (context.ptr() == nullptr || PyContext_Enter(context.ptr()) < 0) return nullptr;
-    }
-  }
+  InContext context;
+  if (!context.enter()) return nullptr;
   PyObject* made = call();
-  if (context.ptr() != nullptr && PyContext_Exit(context.ptr()) < 0) Py_CLEAR(made);
+  if (!context.exit()) Py_CLEAR(made);
   if (made == nullptr || PyTuple_CheckExact(made)) return made;
   const Object results = pybind11::reinterpret_steal<Object>(made);
   return PySequence_Tuple(made);
@@ -323,7 +348,8 @@ inline PyObject* new_recorded(PyTypeObject* type, PyObject* args, PyObject* keyw
                                 "frees_saved",   "is_deterministic",
                                 nullptr};
   std::array<PyObject*, Recorded::kParts> parts{};
-  parts[Recorded::kReady] = Py_None;
+  parts[Recorded::kReady] = parts[Recorded::kNode] = Py_None;
+  parts[Recorded::kApply] = parts[Recorded::kCompiling] = Py_None;
   Py_ssize_t returned, first, end;
   PyObject *made, *given, *strides;
   int flags[5];
@@ -387,6 +413,14 @@ inline PyMemberDef recorded_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Recorded, vectorcall), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 
+inline PyObject* record_by_node(PyObject* object, PyObject* args);  // node.h
+
+inline PyMethodDef recorded_methods[] = {
+    {"record_by_node", record_by_node, METH_VARARGS,
+     "record_by_node(node, apply, compiling, clears_saved, is_boxed) -> what records a call, in the "
+     "place of `apply`"},
+    {nullptr, nullptr, 0, nullptr}};
+
 inline PyGetSetDef recorded_properties[] = {
     {"backward", backward_of, nullptr, nullptr, nullptr},
     {"ready", ready_of, set_ready, nullptr, nullptr},
@@ -396,6 +430,7 @@ inline PyType_Slot recorded_slots[] = {{Py_tp_new, reinterpret_cast<void*>(new_r
                                        {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                                        {Py_tp_dealloc, reinterpret_cast<void*>(delete_recorded)},
                                        {Py_tp_traverse, reinterpret_cast<void*>(visit_recorded)},
+                                       {Py_tp_methods, recorded_methods},
                                        {Py_tp_members, recorded_members},
                                        {Py_tp_getset, recorded_properties},
                                        {0, nullptr}};
