@@ -218,6 +218,36 @@ def test_the_program_of_the_page() -> None:
     assert ".has_branches = true,\n" in cpp
 
 
+REDUCED = """
+wir 2
+program @step inference logical
+input %x : f32[64, 512] @cuda:0
+input %w : f32[512, 512] @cuda:0
+input %v : f32[512, 512] @cuda:0
+extern _c10d_functional::all_reduce_(Tensor(a!) input, str reduce_op, Any group_name) -> Tensor(a!)
+extern _c10d_functional::wait_tensor(Tensor tensor) -> Tensor
+extern aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)
+  %a = allocate : f32[64, 512] @cuda:0
+  aten::mm.out(%x, %w, out=out %a) @cuda:0
+  _c10d_functional::all_reduce_(inout %a, "sum", "0") @cuda:0
+  _c10d_functional::wait_tensor(%a) @cuda:0
+  %b = allocate : f32[64, 512] @cuda:0
+  aten::mm.out(%a, %w, out=out %b) @cuda:0
+  %c = allocate : f32[64, 512] @cuda:0
+  aten::mm.out(%a, %v, out=out %c) @cuda:0
+return %b, %c
+"""
+"""Two products of what a collective has reduced, such as the gradients of a layer."""
+
+
+def test_a_branch_comes_after_the_wait_for_a_collective() -> None:
+    made = wir.verify(branch(wir.parse(REDUCED), 2))
+    products_on = [line.stream for line in made.body if isinstance(line, ExternKernel)]
+    assert products_on == [0, 0, 0, 0, 1]
+    named = [getattr(line, "op", type(line).__name__).partition(".")[0] for line in made.body]
+    assert named.index("_c10d_functional::wait_tensor") < named.index("RecordEvent")
+
+
 def test_where_no_calls_are_captured_there_are_no_branches() -> None:
     program = wir.parse(BLOCK)
     for target in ("python", "cpp"):

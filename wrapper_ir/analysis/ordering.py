@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import wrapper_ir.lines as ir
+from wrapper_ir.analysis.collectives import begins_work, waits_for_work
 from wrapper_ir.lines.base import Runs
 from wrapper_ir.lines.traits import ends, has_event, takes_memory, works
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def needs_streams(line: ir.AnyLine, program: ir.Program) -> str:
@@ -109,17 +113,36 @@ class Touch(NamedTuple):
 
 
 def touch(line: ir.AnyLine, program: ir.Program) -> Touch:
-    """Return the uses of device memory by a line."""
+    """Return the uses of device memory by a line.
+
+    A wait for a collective counts as a write of what it waits for: that is there for streams that
+    come after the wait, and not for those that come after the collective alone.
+    """
     found = ir.effects(line, program)
     views = {alias.name for alias in found.aliases}
     viewed = {alias.source for alias in found.aliases}
     fresh = () if found.takes else (name for name in found.defines if name not in views)
+    awaited = (*found.reads, *viewed) if waits_for_work(line) else ()
     return Touch(
         line.stream if works(line) else CALLER,
         tuple(n for n in found.reads if n not in viewed and _on_device(n, program)),
-        tuple(n for n in found.writes if _on_device(n, program)),
+        tuple(n for n in dict.fromkeys((*found.writes, *awaited)) if _on_device(n, program)),
         tuple(n for n in fresh if _on_device(n, program)),
     )
+
+
+def read_until(line: ir.AnyLine, writers: Iterable[int], program: ir.Program) -> tuple[str, ...]:
+    """Return what collectives read until a line waits for them.
+
+    Args:
+        line: A line of the body.
+        writers: The indices of the lines that last wrote what it uses.
+        program: The program.
+    """
+    if not waits_for_work(line):
+        return ()
+    begun = (program.body[n] for n in writers if n >= 0 and begins_work(program.body[n]))
+    return tuple(name for each in begun for name in touch(each, program).reads)
 
 
 def _on_device(name: str, program: ir.Program) -> bool:

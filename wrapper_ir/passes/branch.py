@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.liveness import Life, Liveness
 from wrapper_ir.analysis.ops import PRODUCTS
-from wrapper_ir.analysis.ordering import touch
+from wrapper_ir.analysis.ordering import read_until, touch
 from wrapper_ir.lines.traits import allocates_one, calls, calls_kernel, calls_op, ends, shows
 from wrapper_ir.options.gpu import GRAPH_BRANCHES
 
@@ -214,7 +214,8 @@ class _Scheduler:
         self._begin(position, line, stream, needs)
         if self._costs.fills(line):
             self._free_at = [max(each, self._done_at[position]) for each in self._free_at]
-        for name in work.reads:
+        until = read_until(line, needs, self._program)
+        for name in (*work.reads, *until):
             for life in self._storage(name):
                 self._uses[life].readers.append(position)
         for name in (*work.writes, *work.made):

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import wrapper_ir.lines as ir
-from wrapper_ir.analysis.ordering import CALLER, Clocks, Touch, touch
+from wrapper_ir.analysis.ordering import CALLER, Clocks, Touch, read_until, touch
 from wrapper_ir.lines.traits import calls, ends, takes_memory, works
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.state import Place
@@ -62,7 +62,7 @@ class Streams(ir.PartialLineVisitor[str]):
             for old in self.lifetimes.storages(name):
                 for new in self.lifetimes.storages(found.defines[0]):
                     self._histories[new] = self._history(old)
-        self._do(touch(line, self.state.program), position)
+        self._do(line, touch(line, self.state.program), position)
         if works(line):
             self._last_on[line.stream] = position
         if ends(line):
@@ -151,13 +151,17 @@ class Streams(ir.PartialLineVisitor[str]):
 
     # Order.
 
-    def _do(self, work: Touch, position: int) -> None:
+    def _do(self, line: ir.AnyLine, work: Touch, position: int) -> None:
         """Check that the accesses of a line are ordered after earlier ones."""
+        program = self.state.program
+        storages = (each for name in work.writes for each in self.lifetimes.storages(name))
+        writers = {self._history(each).writer[1] - 1 for each in storages}
+        until = read_until(line, writers, program)
         for names, writes in ((work.reads, False), (work.writes, True)):
             for name in names:
                 for storage in self.lifetimes.storages(name):
                     self._order(name, self._history(storage), work.stream, writes=writes)
-        for name in work.reads:
+        for name in (*work.reads, *until):
             for storage in self.lifetimes.storages(name):
                 self._history(storage).readers[work.stream] = position
         for name in work.writes:

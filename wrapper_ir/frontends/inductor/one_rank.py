@@ -138,8 +138,7 @@ def on_its_device(program: Program) -> Program:
 def _leaves_numbers_out() -> bool:
     """Return whether programs and keys are for the current device, whatever its number is.
 
-    It is asked for: captured graphs of such programs were not right on two GPUs, and C++ was not
-    tried there.
+    It is asked for until C++, captured graphs and stored graphs have been right on two GPUs.
     """
     return compat.compiles_on_one_rank() and os.environ.get(_VARIABLE) == "1"
 
