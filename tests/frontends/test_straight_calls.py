@@ -377,7 +377,7 @@ def test_a_call_of_c_plus_plus_says_what_is_wrong() -> None:
     with pytest.raises(TypeError, match="argument"):
         made()
     options = {"apply": None, "finish": None, "switches": (), "watchers": {}, "written": (0,)}
-    options["detached"] = ()
+    options |= {"detached": (), "parts": None}
     entry = made(unusual=lambda *args: args, graph={}, has_autocast=False, **options)
     assert entry(1, 2) == (1, 2)  # it is not ready
     entry.is_ready = True

@@ -15,8 +15,6 @@ import wrapper_ir.lines as ir
 from wrapper_ir.analysis.ops import schema_of
 from wrapper_ir.lines.traits import calls_op
 
-__all__ = ["unread_arguments"]
-
 #: Given the arguments of a call by name, and the layouts of the buffers among them, returns the
 #: names of those that are not read.
 _Rule: TypeAlias = Callable[[Mapping[str, ir.Arg], Mapping[str, ir.Layout]], frozenset[str]]

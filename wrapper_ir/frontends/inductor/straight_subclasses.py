@@ -23,8 +23,6 @@ from wrapper_ir.frontends.inductor.compat import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["Part", "facts", "inside_of", "noting_inside", "parts_of", "taken_apart"]
-
 #: What an argument is taken apart to: its type, and the attributes that lead to each input of the
 #: graph. An argument that is one itself has None.
 Part: TypeAlias = "tuple[type, tuple[tuple[str, ...], ...]] | None"
