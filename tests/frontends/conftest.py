@@ -7,6 +7,7 @@ from unittest import mock
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch._inductor.output_code import CompiledFxGraph
 
 if TYPE_CHECKING:
@@ -33,3 +34,13 @@ def through_torch() -> Iterator[list[Any]]:
 
     with mock.patch.object(CompiledFxGraph, "__call__", noting):
         yield calls
+
+
+@pytest.fixture
+def own_group() -> Iterator[None]:
+    """A process group of this process alone."""
+    if not dist.is_available() or not dist.is_gloo_available():
+        pytest.skip("this torch has no gloo")
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()

@@ -45,7 +45,7 @@ def step(x: Tensor, y: Tensor) -> Tensor:
 
 def compiled_on(number: int, *, for_others: bool = True) -> wir.Program:
     with (
-        compiler_config.patch(compile_on_one_rank=for_others),  # type: ignore[attr-defined]
+        compiler_config.patch(compile_on_one_rank=for_others),  # type: ignore[attr-defined]  # of 2.15
         FakeTensorMode() as mode,
         pretended_gpu(number),
         wir.record() as programs,
@@ -83,7 +83,7 @@ def key(value: Any, number: int, *, for_others: bool = True) -> bytes:
     class Pickler(FxGraphCachePickler):
         __init__ = one_rank._with_current_device(lambda: True, FxGraphCachePickler.__init__)
 
-    setting = partial(compiler_config.patch, compile_on_one_rank=for_others)  # type: ignore[attr-defined]
+    setting = partial(compiler_config.patch, compile_on_one_rank=for_others)  # type: ignore[attr-defined]  # of 2.15
     with setting(), pretended_gpu(number):
         return bytes(Pickler(torch.fx.GraphModule({}, torch.fx.Graph())).dumps(value))
 

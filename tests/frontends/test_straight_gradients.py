@@ -104,6 +104,11 @@ def outcome(act: Callable[[], Any]) -> Any:
         return type(error), str(error).partition("\n")[0].replace("wrapper_ir", "inductor")
 
 
+def is_refusal(seen: Any) -> bool:
+    kinds = (RuntimeError, AssertionError)
+    return isinstance(seen, tuple) and isinstance(seen[0], type) and issubclass(seen[0], kinds)
+
+
 def product(x: Tensor, w: Tensor) -> Tensor:
     return (x * w).sin() * w
 
@@ -249,10 +254,7 @@ def under_a_transform(compiled: Any, x: Tensor, w: Tensor) -> Any:
 
 def batched_gradients(compiled: Any, x: Tensor, w: Tensor) -> Any:
     y = compiled(x, w)
-    try:
-        return torch.autograd.grad(y, w, torch.ones(2, 4, 4), is_grads_batched=True)[0].tolist()
-    except (RuntimeError, AssertionError):
-        return "refused"  # a program in C++ has words of its own for that
+    return torch.autograd.grad(y, w, torch.ones(2, 4, 4), is_grads_batched=True)[0].tolist()
 
 
 def forward_mode(compiled: Any, x: Tensor, w: Tensor) -> Any:
@@ -413,7 +415,15 @@ def test_what_a_caller_sees_is_what_stock_shows(scene: Callable[..., Any], way: 
     function = two_results if scene is one_result_used else product
     wanted = play(torch.compile(function))
     torch._dynamo.reset()  # what it has learnt about sizes
-    assert play(ours(function, emitter_of(way))) == wanted
+    found = play(ours(function, emitter_of(way)))
+    if scene is batched_gradients and way == "node":
+        # A program in C++ refuses them, too, with words of its own.
+        pairs = zip(found, wanted, strict=True)
+        refusals = [(one, other) for one, other in pairs if one != other]
+        assert refusals
+        assert all(is_refusal(one) and is_refusal(other) for one, other in refusals)
+    else:
+        assert found == wanted
 
 
 def test_compiled_autograd_refuses_graphs_from_a_cache_as_stock_does() -> None:

@@ -19,7 +19,7 @@ from wrapper_ir.frontends.inductor import overlaps, straight
 from wrapper_ir.frontends.inductor.straight_subclasses import taken_apart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 pytestmark = [
     pytest.mark.usefixtures("fresh"),
@@ -38,16 +38,6 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     else:
         load.extension_module()
     return str(request.param)
-
-
-@pytest.fixture
-def _group() -> Iterator[None]:
-    """A process group of this process alone."""
-    if not dist.is_available() or not dist.is_gloo_available():
-        pytest.skip("this torch has no gloo")
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
 
 
 def pair(*shape: int, seed: int = 0) -> TwoTensor:
@@ -174,7 +164,7 @@ def test_what_goes_through_torch_says_why(hindrances: Callable[[], set[str]]) ->
     assert "gradients go through tensor subclasses" in hindrances()
 
 
-@pytest.mark.usefixtures("_group")
+@pytest.mark.usefixtures("own_group")
 def test_distributed_tensors(through_torch: list[Any], hindrances: Callable[[], set[str]]) -> None:
     mesh = dist.init_device_mesh("cpu", (1,))
     weight: Any = distributed.distribute_tensor(torch.randn(4, 4), mesh, [distributed.Shard(0)])

@@ -38,16 +38,6 @@ def _fresh() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def _group() -> Iterator[None]:
-    """A process group of this process alone."""
-    if not dist.is_available() or not dist.is_gloo_available():
-        pytest.skip("this torch has no gloo")
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
-
-
 def ragged(*lengths: int, width: int, requires_grad: bool = False) -> Tensor:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -96,7 +86,7 @@ def test_nested_tensors_train(emitter: str) -> None:
     assert statistics.programs == 2
 
 
-@pytest.mark.usefixtures("_group")
+@pytest.mark.usefixtures("own_group")
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_the_mesh_of_a_distributed_tensor_goes_past_the_program(emitter: str) -> None:
     from torch.distributed.tensor import DTensor, Replicate, Shard, init_device_mesh
@@ -114,7 +104,7 @@ def test_the_mesh_of_a_distributed_tensor_goes_past_the_program(emitter: str) ->
     assert statistics.programs == 1
 
 
-@pytest.mark.usefixtures("_group")
+@pytest.mark.usefixtures("own_group")
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_collectives(emitter: str) -> None:
     from torch.distributed import _functional_collectives as collectives

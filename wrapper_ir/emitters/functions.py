@@ -34,8 +34,8 @@ def as_function(
         note: Called with each exception that it raises.
     """
     # Calling needs torch, which emitting does not, and a module from a cache needs no analysis.
-    from wrapper_ir.analysis.liveness import mutated_inputs  # noqa: PLC0415
-    from wrapper_ir.analysis.process_groups import named_groups  # noqa: PLC0415
+    from wrapper_ir.analysis.liveness import mutated_inputs  # noqa: PLC0415 - see above
+    from wrapper_ir.analysis.process_groups import named_groups  # noqa: PLC0415 - see above
     from wrapper_ir.runtime.calls import plain_function  # noqa: PLC0415
 
     return plain_function(

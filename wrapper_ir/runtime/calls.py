@@ -137,15 +137,20 @@ def differentiable(  # noqa: PLR0913 - all but two are named
             given = [*ctx.numbers, *ctx.saved_tensors]
             given += [_laid_out(gradients[i], stride) for i, stride in tangents.items()]
             ctx.maybe_clear_saved_tensors()
-            try:
-                with no_autocast():
-                    return backward(given)
-            except Exception as error:
-                refuse_missing(groups_of_backward, error)
-                raise
+            return _backward(backward, given, groups_of_backward)
 
     about = f"Run the program '{name}' on its inputs; gives {results} results, for autograd."
     return named(lambda *inputs: Run.apply(*inputs), name, about)
+
+
+def _backward(call: Callable[[list[Any]], Values], given: list[Any], groups: Groups) -> Values:
+    """Run a boxed backward. If a process group is missing, the exception says so."""
+    try:
+        with no_autocast():
+            return call(given)
+    except Exception as error:
+        refuse_missing(groups, error)
+        raise
 
 
 def _keep(ctx: Any, inputs: Values, kept: Values) -> None:  # noqa: ANN401 - as autograd passes it

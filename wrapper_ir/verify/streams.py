@@ -155,7 +155,7 @@ class Streams(ir.PartialLineVisitor[str]):
         """Check that the accesses of a line are ordered after earlier ones."""
         program = self.state.program
         storages = (each for name in work.writes for each in self.lifetimes.storages(name))
-        writers = {self._history(each).writer[1] - 1 for each in storages}
+        writers = (self._history(each).writer[1] - 1 for each in storages)  # read at waits alone
         until = read_until(line, writers, program)
         for names, writes in ((work.reads, False), (work.writes, True)):
             for name in names:

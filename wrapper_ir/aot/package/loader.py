@@ -107,10 +107,23 @@ def load_package(
     _check(file, model, num_runners)
     given = given_weights(weights)
     with _made_current(device):
-        if file.suffix == ".so":
-            return _of_library(file, given, device, num_runners, partial=partial)
-        variant = _variant(opened(file), model, device, given, partial=partial)
-        return _of_package(variant, {} if given is None else given.tensors, num_runners, device)
+        return _loaded(file, model, given, device, num_runners, partial=partial)
+
+
+def _loaded(
+    file: Path,
+    model: str | None,
+    given: Given | None,
+    device: str | None,
+    runners: int,
+    *,
+    partial: bool,
+) -> PackagedModel:
+    """Load a package or a library onto the current device, or onto one that is named."""
+    if file.suffix == ".so":
+        return _of_library(file, given, device, runners, partial=partial)
+    variant = _variant(opened(file), model, device, given, partial=partial)
+    return _of_package(variant, {} if given is None else given.tensors, runners, device)
 
 
 def _made_current(name: str | None) -> AbstractContextManager[object]:

@@ -41,7 +41,7 @@ def module_text(
     program, launched = artifact.program, artifact.gpu_kernels
     texts = {name: _text(name, text, apart=apart) for name, text in artifact.sources.items()}
     kind = artifact.manifest.type
-    is_here = apart and any(map(is_relative, declared_devices(program)))
+    is_here = apart and _is_here(program)
     own = f"# Ranks of a launcher take a device each.\ncurrent_device({_value(kind)}, __name__)\n"
     lines = [
         f'"""{_quoted(program.name)}: a program in C++, built and called by wrapper_ir."""',
@@ -116,6 +116,11 @@ def kernel_files(artifact: CppSources) -> dict[str, str]:
     return {each.file: each.source.code for each in every}
 
 
+def _is_here(program: Program) -> bool:
+    """Return whether a program runs on the device that is current when it is loaded."""
+    return any(map(is_relative, declared_devices(program)))
+
+
 def _imports(artifact: CppSources, *, apart: bool, served: bool) -> list[str]:
     program, has_graphs = artifact.program, artifact.graphs is not None
     takes_tensors = any(isinstance(each, BufferInput) for each in program.inputs)
@@ -124,9 +129,8 @@ def _imports(artifact: CppSources, *, apart: bool, served: bool) -> list[str]:
     if served:
         lines.append("from wrapper_ir.aot.meanwhile import served")
     if apart:
-        is_here = any(map(is_relative, declared_devices(program)))
         names = ["SourceFolder", *(["TensorSpec"] if program.constants else [])]
-        names += ["current_device"] if is_here else []
+        names += ["current_device"] if _is_here(program) else []
         names += [*(["random_tensor"] if takes_tensors else []), "run_main"]
         lines.append(f"from wrapper_ir.runtime import {', '.join(names)}")
     if has_graphs:

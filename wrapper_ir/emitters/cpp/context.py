@@ -140,11 +140,9 @@ class Context(TextRun):
         self.placed: dict[str, int] = placed_results(program) if takes_out else {}
         #: Prints expressions of regions, whose symbols are parameters.
         self.exprs: CppExprs = self.printer("")
-        devices = accelerators_of(program)
-        self.accelerator: ir.Device | None = devices[0] if devices else None
-        self.side: CppSide | None = (
-            None if self.accelerator is None else literals.side_of(self.accelerator)
-        )
+        device = next(iter(accelerators_of(program)), None)
+        self.accelerator: ir.Device | None = device
+        self.side: CppSide | None = None if device is None else literals.side_of(device)
         #: Headers of the runtime that the files include, and its parts that they use.
         self.headers: set[str] = {"generated"}
         self.parts: set[Part] = set()

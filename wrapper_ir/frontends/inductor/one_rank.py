@@ -2,11 +2,10 @@
 
 Torch's keys of such graphs hold the names of this rank's groups, and so differ from rank to rank.
 Ours hold the names that all ranks share, the shape of a mesh, and on request no number of this
-rank's device.
-Of the processes of a machine that look for the same graph in vain, the first one compiles it, and
-the others wait until it has stored it, or has failed or ended, with a limit in time. The backward
-is compiled with the forward:
-by its first call, another rank would have called collectives, for which this one must not wait.
+rank's device. Of the processes of a machine that look for the same graph in vain, the first one
+compiles it, and the others wait until it has stored it, or has failed or ended, with a limit in
+time. The backward is compiled with the forward: by its first call, another rank would have called
+collectives, for which this one must not wait.
 """
 
 from __future__ import annotations

@@ -143,6 +143,12 @@ def _finishing(wrapper: Any, metadata: Any, *, is_counted: bool) -> _Finish | No
     return mark if dynamic else None
 
 
+def _inside(function: Any) -> tuple[Any, bool]:
+    """Return what AOTAutograd has wrapped, and whether it takes or returns tensor subclasses."""
+    apart = straight_subclasses.inside_of(function)
+    return without_entry(function if apart is None else apart), apart is not None
+
+
 def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap the method with which AOTAutograd makes its runtime wrapper, to note what is inside."""
 
@@ -157,10 +163,7 @@ def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
             return made
         # Where gradients are recorded, it is the method of a class that holds the graph.
         function = getattr(compiled_fn, "__self__", None) if self.trace_joint else None
-        inside = function.compiled_fw if function else compiled_fn
-        apart = straight_subclasses.inside_of(inside)
-        has_subclasses = apart is not None
-        inside = without_entry(apart if has_subclasses else inside)
+        inside, has_subclasses = _inside(function.compiled_fw if function else compiled_fn)
         if not isinstance(inside, CompiledFxGraph):
             return made
         found = hindrances(self, runtime_metadata, has_subclasses=has_subclasses)

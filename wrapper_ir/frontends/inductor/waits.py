@@ -33,7 +33,7 @@ def with_one_wait(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Cal
 def _keep_first(graph: torch.fx.Graph) -> bool:
     """Put the first wait of each value in the place of the others; return whether there were."""
     # A process that finds its graphs in a cache splits none.
-    from wrapper_ir.analysis.collectives import Kind, facts_of  # noqa: PLC0415
+    from wrapper_ir.analysis.collectives import Kind, facts_of  # noqa: PLC0415 - see above
 
     is_changed = False
     first: dict[Any, torch.fx.Node] = {}
