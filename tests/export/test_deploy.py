@@ -23,11 +23,7 @@ def _built(folder: Path) -> Path:
     """The example, by CMake where there is one, else by the compiler alone."""
     if shutil.which("cmake") is None or shutil.which("make") is None:
         return compile_program(folder)
-    # With a PyTorch for CUDA its package for CMake wants the toolkit.
-    where = f"WIR_TORCH_DIR={TORCH}"
-    if torch.version.cuda is None:
-        where = f"CMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}"
-    _cmake(SOURCES, folder / "build", f"-D{where}")
+    _cmake(SOURCES, folder / "build", f"-DWIR_TORCH_DIR={TORCH}")
     return folder / "build" / "deploy"
 
 
@@ -75,7 +71,7 @@ def test_a_folder_is_built_by_cmake(tmp_path: Path) -> None:
 @needs_cmake
 def test_cmake_says_how_to_name_pytorchs_directory(tmp_path: Path) -> None:
     folder = wir.export(captured(), tmp_path / "sources")
-    for source in (folder, SOURCES):
+    for source in (folder, SOURCES, SOURCES.parent / "deploy_distributed"):
         command = ["cmake", "-S", source, "-B", tmp_path / f"build {source.name}"]
         missing = "-DCMAKE_DISABLE_FIND_PACKAGE_Torch=ON"
         done = subprocess.run([*command, missing], capture_output=True, text=True, check=False)

@@ -82,6 +82,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_failing_tests_leave_what_a_review_decides_on(folder: Path) -> None:
     done = run(folder)
     assert "4 snapshots wait for a decision:  wrapper-ir review\n" in done.stdout
+    assert "unused" not in done.stdout
     assert left(folder) == [*NEW, "test_it.py.wir-inline"]
     listed = review("--list")
     assert listed.exit_code == 1

@@ -1,4 +1,4 @@
-"""Facts about a graph's nodes from the schemas of their ops."""
+"""Facts about a graph's nodes from the schemas of their ops, and from their fake values."""
 
 from __future__ import annotations
 
@@ -85,3 +85,11 @@ def written_by(node: Node) -> Iterator[Any]:
             yield from tree_leaves((node.args, node.kwargs))
         elif inner._schema.is_mutable:
             yield from node.all_input_nodes
+
+
+def memory_of(node: Any) -> int | None:
+    """Return what identifies the memory of a node's value; None unless it is one plain tensor."""
+    value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return None
+    return int(value.untyped_storage()._cdata)

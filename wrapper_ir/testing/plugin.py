@@ -54,6 +54,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep syrupy from taking texts that wait for a review for snapshots that no test uses."""
+    if hasattr(config.option, "ignore_file_extensions"):
+        known = config.option.ignore_file_extensions or ()
+        config.option.ignore_file_extensions = [*known, "wir-new"]
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_assertrepr_compare(
     left: object, right: object

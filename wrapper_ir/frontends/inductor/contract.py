@@ -14,13 +14,18 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from wrapper_ir.frontends.inductor import compat
-from wrapper_ir.graphs.nodes import calls_functions, chain_of_views, returns_view, written_by
+from wrapper_ir.graphs.nodes import (
+    calls_functions,
+    chain_of_views,
+    memory_of,
+    returns_view,
+    written_by,
+)
 from wrapper_ir.verify.contract import Contract
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wrapper_ir.verify.contract import Memory
 
 
 def contract_of(graph: torch.fx.Graph) -> Contract:
@@ -76,14 +81,6 @@ def _is_one_of_views(node: Any) -> bool:
         return False
     root = chain_of_views(node)[-1]
     return root.target is operator.getitem and any(map(returns_view, root.all_input_nodes))
-
-
-def memory_of(node: Any) -> Memory:
-    """Return what identifies the memory of a node's value; None unless it is one plain tensor."""
-    value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
-    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
-        return None
-    return int(value.untyped_storage()._cdata)
 
 
 def _is_none(value: object) -> bool:

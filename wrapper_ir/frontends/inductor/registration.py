@@ -35,6 +35,7 @@ from wrapper_ir.frontends.inductor import (
     errors,
     groups,
     identity,
+    in_place,
     one_rank,
     overlaps,
     straight,
@@ -192,6 +193,8 @@ def _is_made() -> bool:
 
 
 _with_devices = partial(devices.with_devices, _is_made)
+_unless_with_copies = partial(in_place.unless_with_copies, _is_made)
+_keeping_storages = partial(in_place.keeping_storages, _is_made)
 
 
 def _with_our_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -206,25 +209,18 @@ def _with_our_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def _checked(way: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Wrap what lowers graphs by a function of ``contract_check``.
+def _noting_contract(stock: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(stock)
+    def codegen_and_compile(*args: Any, **kwargs: Any) -> Any:
+        if not _is_made():
+            return stock(*args, **kwargs)
+        from wrapper_ir.frontends.inductor.contract_check import (  # noqa: PLC0415 - see above
+            noting_contract,
+        )
 
-    The module is imported with the first graph that is lowered: it needs the verifier, and a graph
-    from a cache does not.
-    """
+        return noting_contract(stock)(*args, **kwargs)
 
-    def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(stock)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if not _is_made():
-                return stock(*args, **kwargs)
-            from wrapper_ir.frontends.inductor import contract_check  # noqa: PLC0415 - see above
-
-            return getattr(contract_check, way)(_is_made, stock)(*args, **kwargs)
-
-        return call
-
-    return wrap
+    return groups.with_overloads(_is_made, codegen_and_compile)
 
 
 #: Replaced functions of torch: module or class, name, and a function from theirs to ours.
@@ -233,12 +229,9 @@ _PLACES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
     (inductor_entry, "compile_fx_inner", _with_devices),
     (inductor_entry, "compile_fx_aot", _with_library_emission),
     (compat.partitioners, "fx_graph_cse", partial(waits.with_one_wait, _is_made)),
-    (
-        *(inductor_entry._InProcessFxCompile, "codegen_and_compile"),
-        lambda stock: groups.with_overloads(_is_made, _checked("noting_contract")(stock)),
-    ),
-    *((module, name, _checked("unless_with_copies")) for module, name in compat.in_place_passes),
-    *((module, name, _checked("keeping_storages")) for module, name in compat.copy_removing_passes),
+    (inductor_entry._InProcessFxCompile, "codegen_and_compile", _noting_contract),
+    *((module, name, _unless_with_copies) for module, name in compat.in_place_passes),
+    *((module, name, _keeping_storages) for module, name in compat.copy_removing_passes),
     (compat.CachedResult, "wrap_post_compile", overlaps.noting_metadata),
     (
         *(compat.runtime_wrappers, "create_synthetic_base_metadata"),
