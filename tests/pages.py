@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
@@ -79,22 +79,13 @@ def _command(part: str) -> tuple[str, str]:
     return "".join(lines[:end]).rstrip("\n"), "".join(lines[end:])
 
 
-def tour(page: Path, folder: Path) -> None:
+def tour(page: Path, folder: Path, environment: Mapping[str, str] | None = None) -> None:
     """Do what a page says, in a folder, and compare what comes with what it shows.
 
-    Commands that show their standard error, by ``2>&1``, may fail.
+    Commands that show their standard error, by ``2>&1``, may fail. Without an environment it is
+    that of the tests.
     """
-    installed = folder / "installed"
-    site = sysconfig.get_path("purelib", vars={"base": str(installed)})
-    environment = {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "CI": "",  # as at home, where tests leave texts for a review
-        "PYTHONPATH": f"{folder}:{site}:{os.environ.get('PYTHONPATH', ROOT)}",
-        **_installing(installed),
-    }
-    for variable in [each for each in environment if each.startswith("PYTEST_")]:
-        del environment[variable]  # those of the run that we are in ourselves
+    environment = _ours(folder) if environment is None else environment
     written: set[str] = set()
     for step in steps(page):
         if isinstance(step, Block):
@@ -117,6 +108,22 @@ def tour(page: Path, folder: Path) -> None:
         said = f"$ {command}\n{done.stdout}{done.stderr}"
         assert done.returncode == 0 or "2>&1" in command, said
         assert agrees(shown, done.stdout), said
+
+
+def _ours(folder: Path) -> dict[str, str]:
+    """An environment in which commands find this checkout, and install below a folder."""
+    installed = folder / "installed"
+    site = sysconfig.get_path("purelib", vars={"base": str(installed)})
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "CI": "",  # as at home, where tests leave texts for a review
+        "PYTHONPATH": f"{folder}:{site}:{os.environ.get('PYTHONPATH', ROOT)}",
+        **_installing(installed),
+    }
+    for variable in [each for each in environment if each.startswith("PYTEST_")]:
+        del environment[variable]  # those of the run that we are in ourselves
+    return environment
 
 
 def _installing(folder: Path) -> dict[str, str]:

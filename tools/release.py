@@ -5,10 +5,13 @@
 The address of the project is not in ``pyproject.toml``, since the same tag may be released from any
 forge: it is written into the clone, and from there into the metadata of both files.
 
+The version is that of the tag. A commit without one makes files that say so, such as
+``0.1.0.dev0+g1a2b3c4``, so that nobody takes them for the release.
+
 The sdist is built from a clone of HEAD, and the wheel from the sdist, so each holds what the next
-one needs. The wheel is installed in an empty environment of each interpreter, where ``wrapper-ir
-doctor`` and the quickstarts of the README run. An environment of the same release of Python as this
-one borrows its packages; others install what the wheel asks for.
+one needs. The wheel is installed in an empty environment of each interpreter, with what it asks for
+and nothing else. There ``wrapper-ir doctor``, the quickstarts of the README and the tutorials that
+it leads to run.
 """
 
 from __future__ import annotations
@@ -20,20 +23,22 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from tests.pages import Block, blocks, steps
+from tests.pages import blocks, tour
 from wrapper_ir import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+#: The pages behind the doors of the README, each tried as a reader would.
+_DOORS = ("export", "emitter", "snapshots", "debugging")
 
 _WHERE = "import sys, wrapper_ir; print(sys.version_info[:2], wrapper_ir.__file__)"
 
@@ -83,10 +88,24 @@ def with_address(project: str, home: str) -> str:
     return f"{before}{table}Homepage = {json.dumps(home)}\n\n{following}{after}"
 
 
-def build(room: Path, home: str = "") -> tuple[Path, Path]:
+def released(version: str, tags: Iterable[str], commit: str) -> str:
+    """Return the version of what is built: that of the tag, or one before the next release."""
+    return version if f"v{version}" in tags else f"{version}.dev0+g{commit}"
+
+
+def with_version(module: str, old: str, new: str) -> str:
+    """Return the text of the package's module with another version."""
+    before, line, after = module.partition(f'__version__ = "{old}"\n')
+    assert line
+    return f'{before}__version__ = "{new}"\n{after}'
+
+
+def build(room: Path, version: str, home: str = "") -> tuple[Path, Path]:
     """Build the sdist from a clone of HEAD and the wheel from the sdist; return both."""
     epoch = {"SOURCE_DATE_EPOCH": run("git", "log", "-1", "--format=%ct")}
     run("git", "clone", "--quiet", ROOT, room / "clone")
+    module = room / "clone/wrapper_ir/__init__.py"
+    module.write_text(with_version(module.read_text("utf-8"), __version__, version), "utf-8")
     if home:
         file = room / "clone/pyproject.toml"
         file.write_text(with_address(file.read_text("utf-8"), home), "utf-8")
@@ -105,17 +124,11 @@ def try_wheel(wheel: Path, python: str, room: Path) -> None:
     """Install a wheel in an empty environment of an interpreter, and use it as newcomers do."""
     run(python, "-m", "venv", room / "env")
     inside = room / "env/bin/python"
-    release = "import sys; print(*sys.version_info[:2])"
-    pip = (inside, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
-    if run(inside, "-c", release) == run(sys.executable, "-c", release):
-        (site,) = room.glob("env/lib/python*/site-packages")
-        (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
-        run(*pip, "--no-deps", "--no-index", "--ignore-installed", wheel)
-    else:
-        run(*pip, f"{wheel}[testing]")
+    pip = (inside, "-m", "pip", "--disable-pip-version-check")
+    run(*pip, "install", "--quiet", f"{wheel}[testing]")
     place = room / "work"
     place.mkdir()
-    path = {"PATH": f"{inside.parent}:{os.environ['PATH']}", "PYTHONPATH": ""}
+    path = {"PATH": f"{inside.parent}:{os.environ['PATH']}", "PYTHONPATH": "", "CI": ""}
     assert str(room) in run(inside, "-c", _WHERE, cwd=place, **path)
     print(run(inside.parent / "wrapper-ir", "doctor", cwd=place, **path))
     _quickstarts(inside, place, path)
@@ -127,11 +140,10 @@ def _quickstarts(python: Path, place: Path, path: Mapping[str, str]) -> None:
         if block.language == "python" and not block.note:
             (place / f"quickstart_{number}.py").write_text(block.text, encoding="utf-8")
             run(python, f"quickstart_{number}.py", cwd=place, **path)
-    for step in steps(readme):
-        if isinstance(step, Block):
-            (place / step.file).write_text(step.text, encoding="utf-8")
-        else:
-            run("bash", "-c", step[0], cwd=place, **path)
+    for page in (readme, *(ROOT / f"docs/tutorials/{door}.md" for door in _DOORS)):
+        print(f"$ what {page.relative_to(ROOT)} says", flush=True)
+        (folder := place / page.stem).mkdir()
+        tour(page, folder, {**os.environ, **path})
 
 
 def write_checksums(folder: Path) -> Path:
@@ -156,7 +168,8 @@ def main() -> None:
         raise SystemExit(problem)
     with tempfile.TemporaryDirectory(prefix="wrapper_ir_release_") as name:
         room = Path(name)
-        made = build(room, options.home_url)
+        commit = run("git", "rev-parse", "--short", "HEAD")
+        made = build(room, version := released(__version__, tags, commit), options.home_url)
         for number, python in enumerate(options.python or [sys.executable]):
             (folder := room / str(number)).mkdir()
             try_wheel(made[1], python, folder)
@@ -167,7 +180,7 @@ def main() -> None:
             shutil.copy(file, options.output)
     print(write_checksums(options.output).read_text("utf-8"), end="")
     print(options.home_url or "no link in the metadata: HOME_URL=https://... would write one")
-    print(f"{__version__}: tagged" if tags else f"{__version__}: HEAD has no tag yet, a rehearsal")
+    print(version if version == __version__ else f"{version}: HEAD has no tag yet, a rehearsal")
 
 
 if __name__ == "__main__":

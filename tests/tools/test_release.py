@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import runpy
 import subprocess
 import sys
 import tarfile
@@ -10,8 +11,17 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
-from tools.release import address, objection, with_address, write_checksums
+import wrapper_ir
+from tools.release import (
+    address,
+    objection,
+    released,
+    with_address,
+    with_version,
+    write_checksums,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,6 +31,16 @@ def test_only_what_is_committed_and_tagged_alike_is_released() -> None:
     assert objection("", ["v1.2.3"], "1.2.3") == ""
     assert "not committed" in objection(" M README.md", [], "1.2.3")
     assert "v1.3.0" in objection("", ["v1.3.0"], "1.2.3")
+
+
+def test_the_version_is_that_of_the_tag_and_another_without_one(tmp_path: Path) -> None:
+    assert released("1.2.3", ["nightly", "v1.2.3"], "1a2b3c4") == "1.2.3"
+    for tags in ([], ["nightly"]):
+        made = released("1.2.3", tags, "1a2b3c4")
+        assert Version("1.2.2") < Version(made) < Version("1.2.3")
+    module = (ROOT / "wrapper_ir/__init__.py").read_text()
+    (tmp_path / "changed.py").write_text(with_version(module, wrapper_ir.__version__, made))
+    assert runpy.run_path(str(tmp_path / "changed.py"))["__version__"] == made
 
 
 def test_checksums_are_those_that_sha256sum_checks(tmp_path: Path) -> None:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-
 def contract_of(graph: torch.fx.Graph) -> Contract:
     """Return the contract of a graph, whose nodes have fake values, before Inductor changes it.
 
