@@ -40,10 +40,14 @@ def test_the_matrix_holds_every_torch_that_is_supported_but_the_one_of_all_tests
     assert minors == set(range(first, end))
 
 
-def test_the_matrix_holds_every_python_that_the_project_names() -> None:
+def test_every_python_that_the_project_names_is_tried() -> None:
     pythons = read("workflows/test.yml")["jobs"]["test"]["strategy"]["matrix"]["python"]
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert set(re.findall(r"Python :: (3\.\d+)", project)) <= set(pythons)
+    named = set(re.findall(r"Python :: (3\.\d+)", project))
+    assert named <= set(pythons)
+    release = (FORGE / "workflows/release.yml").read_text(encoding="utf-8")
+    (tried,) = re.findall('PYTHONS="(.*)"', release)
+    assert {f"python{each}" for each in named} <= {*tried.split()}
 
 
 def test_reports_of_faults_bring_the_doctors() -> None:

@@ -100,7 +100,7 @@ def with_version(module: str, old: str, new: str) -> str:
     return f'{before}__version__ = "{new}"\n{after}'
 
 
-def build(room: Path, version: str, home: str = "") -> tuple[Path, Path]:
+def build(room: Path, version: str, home: str | None = None) -> tuple[Path, Path]:
     """Build the sdist from a clone of HEAD and the wheel from the sdist; return both."""
     epoch = {"SOURCE_DATE_EPOCH": run("git", "log", "-1", "--format=%ct")}
     run("git", "clone", "--quiet", ROOT, room / "clone")
@@ -154,15 +154,20 @@ def write_checksums(folder: Path) -> Path:
     return sums
 
 
-def main() -> None:
-    """Build, try and copy to the output folder, which is emptied first."""
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    """Read the arguments of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--output", type=Path, default=ROOT / "dist")
     parser.add_argument("--python", action="append", help="an interpreter; may be repeated")
     parser.add_argument(
-        "--home-url", type=address, default="", help="the project's address, for the metadata"
+        "--home-url", type=address, help="the project's address, for the metadata; none if left out"
     )
-    options = parser.parse_args()
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    """Build, try and copy to the output folder, which is emptied first."""
+    options = arguments()
     tags = run("git", "tag", "--points-at", "HEAD").split()
     if problem := objection(run("git", "status", "--porcelain"), tags, __version__):
         raise SystemExit(problem)

@@ -16,6 +16,7 @@ from packaging.version import Version
 import wrapper_ir
 from tools.release import (
     address,
+    arguments,
     objection,
     released,
     with_address,
@@ -86,6 +87,13 @@ def test_only_an_address_that_a_browser_opens_is_written() -> None:
     ):
         with pytest.raises(argparse.ArgumentTypeError):
             address(wrong)
+
+
+def test_a_release_needs_no_address() -> None:
+    assert arguments([]).home_url is None
+    assert arguments(["--home-url", "https://host.org/it/"]).home_url == "https://host.org/it"
+    with pytest.raises(SystemExit):
+        arguments(["--home-url", ""])
 
 
 def test_an_address_is_written_only_once() -> None:

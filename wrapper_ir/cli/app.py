@@ -9,7 +9,6 @@ import logging
 import os
 import sys
 import traceback
-import warnings
 from pkgutil import resolve_name
 from typing import NoReturn
 
@@ -121,14 +120,13 @@ class App(Group):
 
 
 def _hush() -> None:
-    """Have torch not tell, amid what a command says, of a GPU or a NumPy that is not there.
+    """Have torch not tell, amid what a command says, of a GPU that is not there.
 
-    Compiling imports ``torch.utils.cpp_extension``, which looks for CUDA, and fake tensors, which
-    look for NumPy; the profiler logs what it starts and misses. They tell when they are imported.
+    Compiling imports ``torch.utils.cpp_extension``, which looks for CUDA and tells when it is
+    imported; the profiler logs what it starts and misses.
     """
     logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
-    warnings.filterwarnings("ignore", "Failed to initialize NumPy", UserWarning)
 
 
 def _fail(error: Exception) -> NoReturn:
