@@ -123,12 +123,12 @@ def _table(title: str, *columns: str) -> Table:
 
     table = Table(box=box.SIMPLE_HEAD, title=title)
     for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number == 0 else "right", no_wrap=True)
+        table.add_column(column, justify="left" if number == 0 else "right")
     return table
 
 
 def _time(time: Time | None) -> str:
-    return "—" if time is None else f"{duration(time.median)} +- {duration(time.spread)}"
+    return "—" if time is None else f"{duration(time.median)} +- {time.spread / time.median:.0%}"
 
 
 def _difference(value: float | None) -> str:

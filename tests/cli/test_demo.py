@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import wrapper_ir as wir
 
@@ -101,3 +102,19 @@ def test_timing_takes_turns_and_stops_in_time(monkeypatch: pytest.MonkeyPatch) -
     assert {time.calls for time in found.values()} == {4}
     assert all(time.median > 0 <= time.spread for time in found.values())
     assert interleaved_medians(functions, rounds=50, seconds=0)["a"].calls == 3
+
+
+def test_figures_are_whole_on_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(DEMO.parent)
+    from demo_report import EAGER, OURS, PAIRED, STOCK, Report, Time, show
+
+    pairs = {f"{one} - {other}": 1.5e-7 for one, other in PAIRED}
+    report = Report("decoder")
+    report.differences = {"training: parameters after the step": pairs}
+    report.times = {"training step": dict.fromkeys((EAGER, STOCK, OURS), Time(0.1555, 0.1, 30))}
+    console = Console(width=80, record=True)
+    show(report, console)
+    text = console.export_text()
+    assert "…" not in text
+    assert text.count("1.5e-07") == 3
+    assert text.count("156 ms +- 64%") == 3
