@@ -6,7 +6,7 @@ one process group, and each writes what it found, a line a case and emitter.
 
     python tests/distributed/ranks.py RANK/COUNT FOLDER cpu|cuda [CASE ...]
 
-On GPUs each rank sees one of its own, and NCCL connects them in place of gloo.
+On GPUs each rank works on one of its own, and NCCL connects them in place of gloo.
 """
 
 from __future__ import annotations
@@ -516,7 +516,7 @@ def join(rank: int, folder: Path, device: torch.device, count: int = 2) -> None:
     os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
     backend = "gloo"
     if device.type == "cuda":
-        os.environ["CUDA_VISIBLE_DEVICES"] = str(rank)
+        torch.cuda.set_device(rank)
         backend = "nccl"
     store = dist.FileStore(str(folder / "store"), count)
     dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=PATIENCE)
