@@ -275,6 +275,13 @@ def captured(compiled: Compile, emitter: str = "") -> Any:
     return wir.compile(wir.load(path), emitter)(x)
 
 
+def for_all(program: Any) -> Any:
+    """A program that each rank may load, on its own GPU."""
+    from wrapper_ir.passes import run_passes
+
+    return run_passes(program, ["current-device"])
+
+
 def exported(compiled: Compile, emitter: str = "") -> Any:
     """A package, which one rank writes and both load."""
     import wrapper_ir as wir
@@ -283,7 +290,7 @@ def exported(compiled: Compile, emitter: str = "") -> Any:
     if not emitter:
         with torch.no_grad():
             return compiled(module)(x)
-    program = wir.capture(module, (x,))
+    program = for_all(wir.capture(module, (x,)))
     path = Path("gathering.pt2")
     if dist.get_rank() == 0:
         wir.export(program, path)
@@ -332,7 +339,7 @@ def source(compiled: Compile, emitter: str = "") -> Any:
     if not emitter:
         with torch.no_grad():
             return [compiled(shared)(x), compiled(own)(y)]
-    programs = [wir.capture(shared, (x,)), wir.capture(own, (y,))]
+    programs = [for_all(wir.capture(shared, (x,))), wir.capture(own, (y,))]
     names = [f"shared_in_{emitter}", f"own_in_{emitter}_{dist.get_rank()}"]
     if dist.get_rank() == 0:
         wir.export(programs[0], f"{names[0]}/", emitter)
