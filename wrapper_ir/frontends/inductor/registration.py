@@ -214,7 +214,8 @@ def _noting_contract(stock: Callable[..., Any]) -> Callable[..., Any]:
     def codegen_and_compile(*args: Any, **kwargs: Any) -> Any:
         if not _is_made():
             return stock(*args, **kwargs)
-        from wrapper_ir.frontends.inductor.contract_check import (  # noqa: PLC0415 - see above
+        # It brings the verifier, which a graph from a cache does not need.
+        from wrapper_ir.frontends.inductor.contract_check import (  # noqa: PLC0415
             noting_contract,
         )
 
