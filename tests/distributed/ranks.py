@@ -6,7 +6,7 @@ one process group, and each writes what it found, a line a case and emitter.
 
     python tests/distributed/ranks.py RANK/COUNT FOLDER cpu|cuda [CASE ...]
 
-On GPUs each rank sees one of its own, and NCCL connects them in place of gloo.
+On GPUs each rank works on one of its own, and NCCL connects them in place of gloo.
 """
 
 from __future__ import annotations
@@ -275,6 +275,13 @@ def captured(compiled: Compile, emitter: str = "") -> Any:
     return wir.compile(wir.load(path), emitter)(x)
 
 
+def for_all(program: Any) -> Any:
+    """A program that each rank may load, on its own GPU."""
+    from wrapper_ir.passes import run_passes
+
+    return run_passes(program, ["current-device"])
+
+
 def exported(compiled: Compile, emitter: str = "") -> Any:
     """A package, which one rank writes and both load."""
     import wrapper_ir as wir
@@ -283,7 +290,7 @@ def exported(compiled: Compile, emitter: str = "") -> Any:
     if not emitter:
         with torch.no_grad():
             return compiled(module)(x)
-    program = wir.capture(module, (x,))
+    program = for_all(wir.capture(module, (x,)))
     path = Path("gathering.pt2")
     if dist.get_rank() == 0:
         wir.export(program, path)
@@ -332,7 +339,7 @@ def source(compiled: Compile, emitter: str = "") -> Any:
     if not emitter:
         with torch.no_grad():
             return [compiled(shared)(x), compiled(own)(y)]
-    programs = [wir.capture(shared, (x,)), wir.capture(own, (y,))]
+    programs = [for_all(wir.capture(shared, (x,))), wir.capture(own, (y,))]
     names = [f"shared_in_{emitter}", f"own_in_{emitter}_{dist.get_rank()}"]
     if dist.get_rank() == 0:
         wir.export(programs[0], f"{names[0]}/", emitter)
@@ -516,7 +523,7 @@ def join(rank: int, folder: Path, device: torch.device, count: int = 2) -> None:
     os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
     backend = "gloo"
     if device.type == "cuda":
-        os.environ["CUDA_VISIBLE_DEVICES"] = str(rank)
+        torch.cuda.set_device(rank)
         backend = "nccl"
     store = dist.FileStore(str(folder / "store"), count)
     dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=PATIENCE)

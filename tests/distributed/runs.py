@@ -54,4 +54,4 @@ def check(folder: Path, rank: int, case: str, emitter: str) -> None:
     lines = (folder / f"rank{rank}").read_text(encoding="utf-8").splitlines()
     found = {(name, who): wrong for name, who, wrong in map(json.loads, lines)}
     assert (case, emitter) in found, (folder / "said").read_text(encoding="utf-8")[-4000:]
-    assert not found[case, emitter]
+    assert not found[case, emitter], found[case, emitter]

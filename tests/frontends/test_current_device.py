@@ -33,11 +33,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WRAPPER_IR_CURRENT_DEVICE", "1")
-
-
 def step(x: Tensor, y: Tensor) -> Tensor:
     product = functional.softmax(x @ y, -1)
     return product + torch.arange(8, device=x.device)
@@ -69,14 +64,6 @@ def test_ranks_have_one_program() -> None:
 
 def test_the_number_stays_if_nobody_else_takes_the_program() -> None:
     assert "@cuda:1" in str(compiled_on(1, for_others=False))
-
-
-def test_the_number_stays_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("WRAPPER_IR_CURRENT_DEVICE")
-    assert "@cuda:1" in str(compiled_on(1))
-    with FakeTensorMode():
-        tensors = [torch.empty(4, device=f"cuda:{number}") for number in range(2)]
-    assert key(tensors[0], 0) != key(tensors[1], 1)
 
 
 def key(value: Any, number: int, *, for_others: bool = True) -> bytes:

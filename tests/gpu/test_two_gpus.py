@@ -136,10 +136,8 @@ def current(name: str, number: int) -> tuple[wir.Program, tuple[Tensor, ...], An
 @pytest.mark.parametrize("number", [0, 1])
 @pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
 def test_a_program_runs_on_the_gpu_that_is_current_when_it_is_loaded(
-    emitter: str, number: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    emitter: str, number: int
 ) -> None:
-    # A library stays where it was loaded first.
-    monkeypatch.setenv("WRAPPER_IR_CACHE_DIR", str(tmp_path / "cache"))
     program, args, expected = current("softmax", number)
     with torch.cuda.device(number):
         function = wir.compile(program, emitter)
@@ -160,6 +158,11 @@ def test_packages_run_where_they_are_loaded(tmp_path: Path) -> None:
         torch.testing.assert_close(loaded(*args), expected)
     here = tuple(each.to("cuda:0") for each in args)
     torch.testing.assert_close(wir.load_package(package)(*here), expected.to("cuda:0"))
+    library = wir.export(program, tmp_path / "model.so")
+    for device in ("cuda:0", "cuda:1", "cuda:0"):
+        given = tuple(each.to(device) for each in args)
+        loaded = wir.load_package(library, device=device)
+        torch.testing.assert_close(loaded(*given), expected.to(device))
 
 
 def test_libraries_for_two(tmp_path: Path) -> None:

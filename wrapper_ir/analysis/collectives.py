@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import wrapper_ir.lines as ir
 from wrapper_ir.lines.args import buffers_in
@@ -328,6 +328,31 @@ def messages(line: ir.ExternKernel) -> tuple[Message, ...]:
 
 def _items(arg: ir.Arg) -> Sequence[ir.Arg]:
     return arg.items if isinstance(arg, ir.ListArg) else (arg,)
+
+
+# Facts about calls in a graph, of which ``args`` are the arguments.
+
+
+def received(op: str, args: Sequence[Any]) -> Sequence[Any]:
+    """Return what a call writes messages to, each where it is in the result; None for one sent.
+
+    Schemas do not say that receiving writes to an argument and returns it.
+    """
+    facts, name = facts_of(op), op.partition("::")[2]
+    if facts is None or facts.kind is not Kind.MESSAGES:
+        return ()
+    if name == "batch_p2p_ops":
+        pairs = zip(args[0], args[3], strict=True)
+        return [tensor if kind == "irecv" else None for kind, tensor in pairs]
+    return args[:1] if name == "irecv" else ()
+
+
+def waited_for(op: str, args: Sequence[Any]) -> Sequence[Any]:
+    """Return what a call waits for, which is also what it returns."""
+    facts = facts_of(op)
+    if facts is None or facts.kind is not Kind.WAIT:
+        return ()
+    return args[0] if isinstance(args[0], (list, tuple)) else args[:1]
 
 
 # Calls.

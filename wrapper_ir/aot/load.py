@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import torch
 
 from wrapper_ir.aot.errors import Reporter, input_specs
-from wrapper_ir.aot.package.library import load_error
+from wrapper_ir.aot.package.library import in_memory, load_error, other_device
 from wrapper_ir.devices import CPU
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.options.schema import made_with
@@ -194,19 +194,32 @@ def boxed_call(  # noqa: PLR0913 - called by a module's text
 
 
 _opening = threading.Lock()
-_open_libraries: dict[tuple[str, str], Any] = {}
+_open_libraries: dict[tuple[str, ...], Any] = {}
 
 
 def _open(module: Any, file: Path, symbol: str) -> Any:  # noqa: ANN401 - a capsule
-    """Open a library, once per process."""
+    """Open a library, once per process and device that its program is loaded for."""
     with _opening:
-        key = (str(file), symbol)
-        if key not in _open_libraries:
-            try:
-                _open_libraries[key] = module.open(*key)
-            except ImportError as error:
-                raise load_error(key[0], error) from error
-        return _open_libraries[key]
+        found = _open_once(module, lambda: str(file), (str(file), symbol))
+        if here := other_device(module.bound_device(found)):
+            place = partial(_copied, file)
+            found = _open_once(module, place, (str(file), symbol, here))
+            module.bound_device(found)
+        return found
+
+
+def _open_once(module: Any, place: Callable[[], str], key: tuple[str, ...]) -> Any:  # noqa: ANN401
+    if key not in _open_libraries:
+        try:
+            _open_libraries[key] = module.open(place(), key[1])
+        except ImportError as error:
+            raise load_error(key[0], error) from error
+    return _open_libraries[key]
+
+
+def _copied(file: Path) -> str:
+    """Copy a library to memory, so that it can be opened once more, and return its path."""
+    return in_memory(file.name, memoryview(file.read_bytes()))
 
 
 #: Levels of probes, indexed by ``wir::ProbeLevel``.

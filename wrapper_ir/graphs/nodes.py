@@ -8,6 +8,8 @@ import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils._pytree import tree_leaves
 
+from wrapper_ir.analysis.collectives import received, waited_for
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -70,6 +72,17 @@ def written_items(node: Node) -> Sequence[Any]:
     return given if is_written and isinstance(given, (list, tuple)) else ()
 
 
+def returned_arguments(node: Node) -> Sequence[Any]:
+    """Return the arguments that a node hands back though its schema does not say so.
+
+    Each is where it is in the result; None stands for a result of its own.
+    """
+    if not isinstance(node.target, OpOverload) or not node.args:
+        return ()
+    name = node.target._schema.name
+    return written_items(node) or waited_for(name, node.args) or received(name, node.args)
+
+
 def calls_functions(node: Node) -> bool:
     """Return whether a node calls functions, whose results may be operands, or views of them."""
     target = node.target
@@ -79,6 +92,8 @@ def calls_functions(node: Node) -> bool:
 def written_by(node: Node) -> Iterator[Any]:
     """Yield the nodes whose values a node writes to, or may write to."""
     yield from written_by_op(node)
+    if isinstance(node.target, OpOverload):
+        yield from filter(None, received(node.target._schema.name, node.args))
     if calls_functions(node):
         inner = next((each for each in node.args if isinstance(each, OpOverload)), None)
         if inner is None:  # who knows what its functions do

@@ -22,6 +22,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._pytree import tree_leaves
 
 import wrapper_ir.lines as ir
+from wrapper_ir.analysis.collectives import worked_on
 from wrapper_ir.analysis.liveness import Life, storages_of
 from wrapper_ir.analysis.unread import unread_arguments
 from wrapper_ir.graphs.contents import State
@@ -147,7 +148,7 @@ class _Walk:
             self._check_positions(line, origin, unread)
             calling = self.calling[self.index]
             own = {each for each in nodes if each is calling or each not in self.called}
-            self._write(found, line, own, origin.values if origin else ())
+            self._write(worked_on(line, found), line, own, origin.values if origin else ())
             self.computed |= nodes
             self.fused[self.index] = nodes
 
@@ -309,11 +310,11 @@ class _Walk:
         return self.versions.writers.get(state.root, [])
 
     def _write(
-        self, found: ir.Effects, line: ir.AnyLine, nodes: set[Node], values: tuple[str, ...]
+        self, written: Sequence[str], line: ir.AnyLine, nodes: set[Node], values: tuple[str, ...]
     ) -> None:
         """Enter what the storages that a line writes stand for afterwards."""
-        held = dict(zip(found.written, values, strict=False))
-        for name in found.written:
+        held = dict(zip(written, values, strict=False))
+        for name in written:
             state = self._state(name)
             if state is None:
                 continue

@@ -16,7 +16,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_leaves
 
-from wrapper_ir.graphs.nodes import calls_functions, returns_view, written_by, written_items
+from wrapper_ir.graphs.nodes import calls_functions, returned_arguments, returns_view, written_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,9 +131,9 @@ class Versions:
         if not isinstance(first, torch.fx.Node):
             return node
         is_item = node.target is operator.getitem
-        if is_item and (items := written_items(first)):
-            position: Any = rest[0]
-            return self._roots[items[position]]
+        items, position = returned_arguments(first if is_item else node), rest[0] if is_item else 0
+        if items and isinstance(position, int) and (item := self.root(items[position])):
+            return item
         if _is_view(node) or _returns_what_it_writes(node) or (is_item and _is_view(first)):
             return self._roots[first]
         return node

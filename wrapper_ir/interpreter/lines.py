@@ -8,7 +8,7 @@ import torch
 from typing_extensions import override
 
 import wrapper_ir.lines as ir
-from wrapper_ir.analysis.collectives import WAIT, begins_work
+from wrapper_ir.analysis.collectives import WAIT, begins_work, waits_for_work, worked_on
 from wrapper_ir.devices import named
 from wrapper_ir.errors import UnsupportedError, WrapperIRError
 from wrapper_ir.interpreter import memory as mem
@@ -22,6 +22,7 @@ from wrapper_ir.interpreter.calls import (
     value_of,
 )
 from wrapper_ir.interpreter.frame import Buffer, Frame, device_of, dtype_of
+from wrapper_ir.interpreter.queues import mix
 from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.memory import own_memory
@@ -267,6 +268,9 @@ class LineRunner(ir.LineVisitor[None]):
         if not (self.queues.takes(line, self.path) and is_plain and is_new and is_known):
             self.queues.now(line, self.frame, self.path)
             return False
+        if waits_for_work(line):
+            self.queues.wait_for_work(line, self.frame, self.path)
+            return True
         args = [value_of(self.frame, arg) for arg in line.args]
         kwargs = {name: value_of(self.frame, arg) for name, arg in line.kwargs}
         passed = self._passed([*line.args, *(arg for _, arg in line.kwargs)])
@@ -279,6 +283,10 @@ class LineRunner(ir.LineVisitor[None]):
             self.queues.note(storage, line.stream)
 
         def run() -> None:
+            if begins_work(line):
+                names = dict.fromkeys((*worked_on(line, found), *(r.out for r in made)))
+                mix(*([frame.find(n).tensor for n in each] for each in (found.reads, names)))
+                return
             value = self._watched(line.op, passed, lambda: op(*args, **kwargs))
             for result in made:
                 leaf, buffer = part(line.op, value, result.path), frame.buffers[result.out]

@@ -6,8 +6,12 @@ before an earlier line's job that works on the same memory, and one of the two w
 orders the two lines: that is a race, and both lines are named. Until a job has come to pass, memory
 that it makes holds the fill pattern.
 
-All devices are the host here. A kernel that the host cannot run is replaced by one that writes a
-mix of all that it reads, so that what is read too early shows in results too.
+What a collective starts goes on beside its stream, in a queue of its group: behind what its stream
+had to do before, and done before what comes after a wait for it.
+
+All devices are the host here, and it is alone. A kernel that it cannot run, and a collective, is
+replaced by one that writes a mix of all that it reads, so that what is read too early shows in
+results too.
 """
 
 from __future__ import annotations
@@ -21,10 +25,12 @@ import torch
 from torch import Tensor
 
 import wrapper_ir.lines as ir
-from wrapper_ir.analysis.ordering import CALLER, comes_back, stream_of
+from wrapper_ir.analysis.collectives import Group, begins_work, call_of, worked_on
+from wrapper_ir.analysis.ordering import CALLER, HOST, comes_back, stream_of
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter import memory as mem
 from wrapper_ir.interpreter.calls import byte_mask, is_plain
+from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.base import Runs
 
 if TYPE_CHECKING:
@@ -83,7 +89,8 @@ class Job:
         """Describe what it does with memory."""
         if not self.path:
             return self.place
-        return f"the {touched.doing} at {self.place} on stream {self.stream}"
+        where = f"on stream {self.stream}" if self.stream >= CALLER else "by the collective there"
+        return f"the {touched.doing} at {self.place} {where}"
 
     def may_run(self) -> bool:
         """Return whether all that it needs has come to pass."""
@@ -101,6 +108,10 @@ class Queues:
     _last: dict[int, Job] = field(default_factory=dict)
     """The last job of each stream."""
     _events: dict[int, Job] = field(default_factory=dict)
+    _work: dict[mem.Storage, Job] = field(default_factory=dict)
+    """What collectives have started, by the memory that it writes."""
+    _groups: dict[Group, int] = field(default_factory=dict)
+    """The queues of groups, whose numbers are below those of streams."""
     _streams: dict[mem.Storage, int] = field(default_factory=dict)
     """The streams that memory was allocated on."""
     _hastes: dict[int, float] = field(default_factory=dict)
@@ -121,11 +132,31 @@ class Queues:
         return on_device and len(path) == 1 and stream_of(line) is not None
 
     def put(self, line: ir.AnyLine, frame: Frame, path: ir.Path, run: Callable[[], None]) -> None:
-        """Put a line's work on its stream."""
+        """Put a line's work on its stream, or beside it."""
         job = self._job(line, frame, path, run)
+        if begins_work(line):
+            self._begin_work(job, line, frame)
+            return
         self._enter(job)
         if ir.traits.calls_op(line) and comes_back(line, self.program):
             self._finish(job)
+
+    def _begin_work(self, job: Job, line: ir.AnyLine, frame: Frame) -> None:
+        """Put what a collective starts in the queue of its group."""
+        call = call_of(self.program, line)
+        group = "" if call is None else call.group
+        if job.stream in self._last:
+            job.needs = (self._last[job.stream],)
+        job.stream = self._groups.setdefault(group, HOST - 1 - len(self._groups))
+        self._enter(job)
+        for name in worked_on(line, ir.effects(line)):
+            self._work.update(dict.fromkeys(frame.find(name).storages, job))
+
+    def wait_for_work(self, line: ir.ExternKernel, frame: Frame, path: ir.Path) -> None:
+        """Have a line's stream wait for what collectives have started."""
+        storages = {s for a in buffers_in(line.args) for s in frame.find(a.buffer).storages}
+        works = dict.fromkeys(self._work.pop(s) for s in storages if s in self._work)
+        self._mark(line.stream, path, tuple(works))
 
     def now(self, line: ir.AnyLine, frame: Frame, path: ir.Path) -> None:
         """Wait until a line's stream gets to it, because it is carried out at once."""
@@ -207,6 +238,7 @@ class Queues:
         """Check that nothing is still at work on what the caller holds, and finish all work."""
         self.finish(CALLER)
         own = [n for n, s in enumerate(self.program.streams, start=1) if s.user_object is None]
+        own += self._groups.values()
         touched = tuple(Touched(name, each, is_written=True) for name, each in held)
         end = Job(CALLER, "what the caller does next", ir.Path(), lambda: None, touched)
         self._check(end, among=[job for job in self.pending if job.stream in own])
@@ -296,7 +328,8 @@ def _touched_by(line: ir.AnyLine, frame: Frame) -> Iterator[Touched]:
     found = ir.effects(line, frame.program)
     viewed = {alias.source for alias in found.aliases}
     reads = [name for name in found.reads if name not in viewed and name not in found.writes]
-    for names, is_written in ((reads, False), ((*found.writes, *found.defines), True)):
+    written = worked_on(line, found) if begins_work(line) else (*found.writes, *found.defines)
+    for names, is_written in ((reads, False), (written, True)):
         for name in names:
             buffer = frame.buffers.get(name) or frame.constants.get(name)
             if buffer is not None and is_plain(buffer.tensor):
@@ -328,19 +361,25 @@ def stand_in(definition: ir.KernelDefinition) -> Callable[..., None]:
     params = definition.params
 
     def run(_: object, *args: object) -> None:
-        read, written = [torch.ones((), dtype=torch.float64)], []
+        read, written = [], []
         for param, arg in zip(params, args, strict=True):
             if not (isinstance(param, ir.BufferParam) and isinstance(arg, Tensor)):
                 continue
             if param.access.reads:
-                read.append(_number(arg))
+                read.append(arg)
             if param.access.writes:
                 written.append(arg)
-        total = torch.stack(read).mul(torch.arange(1.0, len(read) + 1)).sum()
-        for position, arg in enumerate(written):
-            arg.copy_((total + position).remainder(97).to(arg.dtype).expand_as(arg))
+        mix(read, written)
 
     return run
+
+
+def mix(read: Iterable[Tensor], written: Iterable[Tensor]) -> None:
+    """Write to each of some tensors a number that depends on all elements of others."""
+    numbers = torch.stack([torch.ones((), dtype=torch.float64), *map(_number, read)])
+    total = numbers.mul(torch.arange(1.0, len(numbers) + 1)).sum()
+    for position, each in enumerate(written):
+        each.copy_((total + position).remainder(97).to(each.dtype).expand_as(each))
 
 
 def _number(tensor: Tensor) -> Tensor:

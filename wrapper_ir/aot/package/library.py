@@ -18,6 +18,7 @@ from wrapper_ir.devices import registered
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.outputs import why
 from wrapper_ir.runtime import _private as private
+from wrapper_ir.runtime.devices import current_device
 from wrapper_ir.runtime.living import OPENED_FROM_MEMORY
 from wrapper_ir.toolchain.errors import LibraryLoadError
 
@@ -59,6 +60,15 @@ class Library:
             *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t),
             *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p),
         ]
+
+    def bound_device(self) -> str:
+        """Return the device that it is bound to from now on; empty if its program names the number.
+
+        That is the current device, unless it was bound before.
+        """
+        kind, index = ctypes.c_char_p(), ctypes.c_int32()
+        self.call("WrapperIRGetBoundDevice", ctypes.byref(kind), ctypes.byref(index))
+        return "" if kind.value is None else f"{kind.value.decode()}:{index.value}"
 
     def call(self, name: str, *args: object) -> None:
         """Call a function by name, and raise PackageCallError if it fails."""
@@ -145,7 +155,7 @@ def open_library(model: Model, folder: Path | None = None) -> Library:
     if digest != model.about["files"][model.about["library"]]["sha256"]:
         model.archive.refuse(f"{model.library} is not as it was written: its hash differs")
     if folder is None:
-        return _opened(model.library, digest, lambda: _in_memory(model.library, content))
+        return _opened(model.library, digest, lambda: in_memory(model.library, content))
     return _opened(model.library, str(folder), lambda: _in_folder(model, folder))
 
 
@@ -160,18 +170,35 @@ def open_file(file: Path) -> Library:
     except OSError as error:
         raise LibraryLoadError(library=str(file), reason=why(error)) from error
     digest = hashlib.sha256(content).hexdigest()
-    return _opened(str(file), digest, lambda: _in_memory(file.name, memoryview(content)))
+    return _opened(str(file), digest, lambda: in_memory(file.name, memoryview(content)))
 
 
 def _opened(library: str, key: str, place: Callable[[], str]) -> Library:
-    """Open a library once for equal keys; ``place`` puts it into a file and returns the path."""
+    """Open a library once for equal keys; ``place`` puts it into a file and returns the path.
+
+    One that is bound to another device than the current one is opened once more for that.
+    """
     with _guard:
-        if key not in _libraries:
-            try:
-                _libraries[key] = Library(ctypes.CDLL(place()))
-            except (OSError, AttributeError) as error:
-                raise load_error(library, error) from error
-        return _libraries[key]
+        found = _opened_once(library, key, place)
+        if here := other_device(found.bound_device()):
+            found = _opened_once(library, f"{key} on {here}", place)
+            found.bound_device()
+        return found
+
+
+def _opened_once(library: str, key: str, place: Callable[[], str]) -> Library:
+    if key not in _libraries:
+        try:
+            _libraries[key] = Library(ctypes.CDLL(place()))
+        except (OSError, AttributeError) as error:
+            raise load_error(library, error) from error
+    return _libraries[key]
+
+
+def other_device(bound: str) -> str:
+    """Return the current device if a library that is bound to one needs a copy for it, else ""."""
+    here = str(current_device(bound.partition(":")[0])) if bound else ""
+    return "" if here == bound else here
 
 
 def load_error(library: str, error: Exception) -> LibraryLoadError:
@@ -182,7 +209,7 @@ def load_error(library: str, error: Exception) -> LibraryLoadError:
     return LibraryLoadError(library=library, reason=reason, hint=hint)
 
 
-def _in_memory(library: str, content: memoryview) -> str:
+def in_memory(library: str, content: memoryview) -> str:
     """Copy a library to a memory file, and return its path."""
     # It stays open: the loader would take another file with the same number for this one.
     descriptor = os.memfd_create(Path(library).name)

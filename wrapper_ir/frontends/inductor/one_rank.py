@@ -1,18 +1,17 @@
 """One process compiles a graph, the others load what it has stored: ``compile_on_one_rank``.
 
 Torch's keys of such graphs hold the names of this rank's groups, and so differ from rank to rank.
-Ours hold the names that all ranks share, the shape of a mesh, and on request no number of this
-rank's device. Of the processes of a machine that look for the same graph in vain, the first one
-compiles it, and the others wait until it has stored it, or has failed or ended, with a limit in
-time. The backward is compiled with the forward: by its first call, another rank would have called
-collectives, for which this one must not wait.
+Ours hold the names that all ranks share, the shape of a mesh, and no number of this rank's device.
+Of the processes of a machine that look for the same graph in vain, the first one compiles it, and
+the others wait until it has stored it, or has failed or ended, with a limit in time. The backward
+is compiled with the forward: by its first call, another rank would have called collectives, for
+which this one must not wait.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import time
 from contextvars import ContextVar
 from functools import partial, wraps
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
 #: How long a process waits for another one to compile a graph, and how often it looks (seconds).
 _LIMIT: Final = 600.0
 _PAUSE: Final = 0.02
-
-#: Set to 1, programs and keys hold no number of this rank's GPU.
-_VARIABLE: Final = "WRAPPER_IR_CURRENT_DEVICE"
 
 #: What the compilation of a graph holds until its end.
 _held: ContextVar[contextlib.ExitStack | None] = ContextVar("held", default=None)
@@ -123,23 +119,15 @@ def leave_out_groups(constants: dict[str, Any], returned: Mapping[str, Any]) -> 
 
 
 def on_its_device(program: Program) -> Program:
-    """Return a program for all ranks without the number of this rank's device, on request.
+    """Return a program for all ranks without the number of this rank's device.
 
     Torch has refused a graph with any other device than the current one.
     """
-    if not _leaves_numbers_out():
+    if not compat.compiles_on_one_rank():
         return program
     from wrapper_ir.passes.current import CurrentDevice  # noqa: PLC0415 - few compile for others
 
     return CurrentDevice()(program)
-
-
-def _leaves_numbers_out() -> bool:
-    """Return whether programs and keys are for the current device, whatever its number is.
-
-    It is asked for until C++, captured graphs and stored graphs have been right on two GPUs.
-    """
-    return compat.compiles_on_one_rank() and os.environ.get(_VARIABLE) == "1"
 
 
 def _with_current_device(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Any:
@@ -148,7 +136,7 @@ def _with_current_device(is_ours: Callable[[], bool], stock: Callable[..., Any])
     @wraps(stock)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         stock(self, *args, **kwargs)
-        if is_ours() and _leaves_numbers_out():
+        if is_ours() and compat.compiles_on_one_rank():
             self.dispatch_table[torch.device] = _without_number
 
     return init
@@ -159,7 +147,7 @@ def _with_spread_tensors(is_ours: Callable[[], bool], stock: Callable[..., Any])
 
     @wraps(stock)
     def reduce(self: Any, value: Any) -> Any:
-        if is_ours() and _leaves_numbers_out():
+        if is_ours() and compat.compiles_on_one_rank():
             key = compat.key_of_spread(value)
             if key is not None:
                 return str, (key,)
@@ -182,8 +170,8 @@ def _with_groups_of_inputs(is_ours: Callable[[], bool], stock: Callable[..., Any
         stock(self, module, inputs, *args, **kwargs)
         if is_ours() and compat.compiles_on_one_rank():
             self.groups_of_inputs = [names_of(compat.mesh_of(value)) for value in inputs]
-            if _leaves_numbers_out():  # of graphs without tensors among their inputs
-                vars(self).pop("default_cuda_device_index", None)
+            # Graphs without tensors among their inputs have it.
+            vars(self).pop("default_cuda_device_index", None)
 
     return init
 

@@ -46,6 +46,14 @@ PyObject* open_library(PyObject*, PyObject* args) {
   return PyCapsule_New(symbol, "wir.ProgramInfo", nullptr);
 }
 
+// The device that a library is bound to from now on; empty if its program names the number.
+PyObject* bound_device(PyObject*, PyObject* capsule) {
+  const wir::ProgramInfo* info = info_of(capsule);
+  if (info == nullptr) return nullptr;
+  if (info->here == nullptr) return PyUnicode_FromString("");
+  return PyUnicode_FromFormat("%s:%d", info->device, static_cast<int>(info->number()));
+}
+
 PyObject* numbers(const std::int64_t* values, std::int32_t count) {
   PyObject* made = PyTuple_New(count);
   for (std::int32_t i = 0; made != nullptr && i < count; ++i) {
@@ -102,6 +110,7 @@ PyMethodDef methods[] = {
     {"open", open_library, METH_VARARGS, "open(path, name='wir_program_info') -> library"},
     {"are_alone", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(are_alone)),
      METH_FASTCALL, "are_alone(positions, count, args) -> bool"},
+    {"bound_device", bound_device, METH_O, "bound_device(library) -> str"},
     {"describe", describe, METH_O, "describe(library) -> (name, inputs, outputs, constants, probes)"},
     {"bind", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(bind)),
      METH_VARARGS | METH_KEYWORDS,

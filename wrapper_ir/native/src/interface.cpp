@@ -312,6 +312,16 @@ WIR_EXPORT AOTIRuntimeError WrapperIRModelContainerReleaseMemory(
   });
 }
 
+// An extension: the type of the device that this library is bound to from now on, and its number:
+// the current one, unless it was bound before. The type is null if the program names the number.
+WIR_EXPORT AOTIRuntimeError WrapperIRGetBoundDevice(const char** type, std::int32_t* index) {
+  return entry([&] {
+    const bool is_bound = wir_program_info.here != nullptr;
+    *type = is_bound ? wir_program_info.device : nullptr;
+    *index = is_bound ? wir_program_info.number() : -1;
+  });
+}
+
 // An extension: returns the names of the model's tensors that the program does not need.
 WIR_EXPORT AOTIRuntimeError WrapperIRModelContainerGetUnreadNames(
     AOTInductorModelContainerHandle container_handle, const char* const** names,
