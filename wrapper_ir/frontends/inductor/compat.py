@@ -219,10 +219,13 @@ def current_frame() -> CodeType | None:
     return translator.output.root_tx.f_code if translator else None
 
 
-#: Copies a gradient into the memory format that a backward graph was compiled for; None where
-#: gradients do not come in one list.
+#: Copies a gradient into the memory format that a backward graph was compiled for; None before
+#: 2.13, where gradients do not come in one list, or what follows a graph is no function of its own.
 restrided: Any = getattr(runtime_wrappers, "coerce_to_expected_memory_format", None)
-if not hasattr(BackwardCFunction, "apply_boxed"):
+if not (
+    hasattr(BackwardCFunction, "apply_boxed")
+    and hasattr(runtime_wrappers, "_AutogradForwardEpilogue")
+):
     restrided = None
 
 
