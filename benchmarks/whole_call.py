@@ -5,24 +5,28 @@
     python -m benchmarks.whole_call --control    # with stock against itself
     python -m benchmarks.whole_call --device cuda   # a decoder: benchmarks/whole_call_gpu.py
 
-One process, one thread, the processor time of the calling thread. In every round each way makes
-one batch of calls; figures are medians of rounds. The order of a round is drawn: a batch takes up
-to a third longer after some of the others, and in an order that turns it always follows the same
-one. The ways:
+One process, one thread, the processor time of the calling thread, in two manners:
+
+    in turn    a round calls each way once; the order of a round is drawn
+    in loops   a round makes a batch of calls of each way, one way after the other
+
+In turn, each way finds the caches as the others have left them, as calls in a program do. In a loop
+each finds its own code and data there. Figures are medians of rounds. The ways:
 
     eager, stock, stock C++   without a compiler; torch.compile with Inductor's two wrappers
     ours, ours C++            torch.compile with us
     dynamo                    torch.compile with a backend that does nothing but hand over a result
-    bare, bare C++            the emitted function alone, as Inductor would call it
+    bare, bare C++            the emitted function alone, as Inductor would call it; in training two
     floor, floor C++          torch.compile with a backend that does nothing but call that function;
                               in training: dynamo, bare and node, one after the other
     jit, bare jit             wir.jit in C++, and its program alone
     node                      an autograd node in C++ that computes nothing, forward and backward
 
-``over`` is what ours takes beyond Dynamo alone and the bare program, and ``wir.jit`` beyond its
-program, in microseconds; in training, beyond both programs and that node, too. Part of it is
-no code: guards and program push each other's tensors out of the processor's caches when they take
-turns. The floor has that part, too.
+The second table has what is over: what ours takes beyond Dynamo alone and the bare program, in
+training beyond a node in C++, too, and what ``wir.jit`` takes beyond its program, in microseconds.
+Bounds are held against the first column, calls in turn. In loops the parts are cheaper than they
+can be in a call that needs them all, since what they read does not fit into the nearest caches
+together; that is printed too. Beyond the floor is what such a call takes beyond its parts.
 """
 
 from __future__ import annotations
@@ -37,9 +41,10 @@ import gc
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -203,6 +208,13 @@ CONTROL = "stock again"
 #: beyond its bare program, in microseconds.
 OVER = {"ours": 3.0, "ours C++": 2.0, "jit": 3.0}
 
+#: What a way is held against: the ways that are its parts, if they exist, and its floor.
+PARTS = {
+    "ours": (("dynamo", "bare", "node"), "floor"),
+    "ours C++": (("dynamo", "bare C++", "node"), "floor C++"),
+    "jit": (("bare jit",), ""),
+}
+
 #: The most that ours may take, forward and backward each, beyond Dynamo, the bare programs and one
 #: node of autograd that is written in C++, in microseconds.
 OVER_NODE = 5.0
@@ -271,31 +283,70 @@ def in_turn(calls: list[Call]) -> Call:
     return call
 
 
-def batches(calls: dict[str, Call], rounds: int, seconds: float) -> dict[str, list[float]]:
-    """Return seconds a call of each round, by way."""
+def in_loops(calls: dict[str, Call], rounds: int, seconds: float) -> dict[str, list[float]]:
+    """Return microseconds a call of each round, by way, each in a loop of its own.
+
+    Args:
+        calls: What to call, by way.
+        rounds: How many batches of each way.
+        seconds: The length of a batch.
+    """
 
     def batch(call: Call, count: int) -> float:
-        start = time.thread_time()
+        start = time.thread_time_ns()
         for _ in range(count):
             call()
-        return (time.thread_time() - start) / count
+        return (time.thread_time_ns() - start) / count / 1e3
 
     counts = {}
     for way, call in calls.items():
         batch(call, 30)
-        counts[way] = max(1, int(seconds / batch(call, 30)))
+        counts[way] = max(1, int(seconds * 1e6 / batch(call, 30)))
+    return in_drawn_order(calls, rounds, lambda way: batch(calls[way], counts[way]))
+
+
+def one_by_one(calls: dict[str, Call], rounds: int) -> dict[str, list[float]]:
+    """Return microseconds of one call of each round, by way, less what reading the clock takes."""
+
+    def once(call: Call) -> float:
+        start = time.thread_time_ns()
+        call()
+        return (time.thread_time_ns() - start) / 1e3
+
+    every: dict[str, Call] = {**calls, "": lambda: None}
+    found = in_drawn_order(every, rounds, lambda way: once(every[way]))
+    empty = statistics.median(found.pop(""))
+    return {way: [each - empty for each in times] for way, times in found.items()}
+
+
+def in_drawn_order(
+    calls: dict[str, Call], rounds: int, timed: Callable[[str], float]
+) -> dict[str, list[float]]:
+    """Time all ways in each round.
+
+    A call takes up to a third longer after some of the others: in an order that turns, it would
+    always follow the same one.
+    """
     found: dict[str, list[float]] = {way: [] for way in calls}
+    ways, generator = list(calls), random.Random(0)
     gc.collect()
     gc.disable()
     try:
-        ways, generator = list(calls), random.Random(0)
         for _ in range(rounds):
             generator.shuffle(ways)
             for way in ways:
-                found[way].append(batch(calls[way], counts[way]))
+                found[way].append(timed(way))
     finally:
         gc.enable()
     return found
+
+
+def beyond(found: dict[str, list[float]], way: str, parts: Iterable[str]) -> float | None:
+    """Return what a way takes beyond others; None if it or all of them were not timed."""
+    timed = [found[each] for each in (way, *parts) if each in found]
+    if way not in found or len(timed) == 1:
+        return None
+    return statistics.median(first - sum(others) for first, *others in zip(*timed, strict=True))
 
 
 def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -303,47 +354,53 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     subject = SUBJECTS[name]
     torch.manual_seed(0)
     torch._dynamo.reset()
+    record: dict[str, Any] = {"subject": name}
     with torch.set_grad_enabled(subject.training):
         calls = calls_of(subject, options.control)
-        found = batches(calls, options.rounds, options.batch_ms / 1e3)
-    median = {way: statistics.median(times) * 1e6 for way, times in found.items()}
-    none = [0.0] * options.rounds
-    node = found.get("node", none)
-    over = {
-        way: statistics.median(
-            a - sum(parts)
-            for a, *parts in zip(found[way], found.get(less, none), found[bare_], node, strict=True)
-        )
-        * 1e6
-        for way, less, bare_ in (
-            ("ours", "dynamo", "bare"),
-            ("ours C++", "dynamo", "bare C++"),
-            ("jit", "", "bare jit"),
-        )
-        if bare_ in found
-    }
-    pairs = zip(found["ours C++"], found["stock"], strict=True)
-    ratio = statistics.median(ours / stock for ours, stock in pairs)
-    return {"subject": name, "us": median, "over_us": over, "of_stock": ratio}
+        times = {"in loops": in_loops(calls, options.rounds, options.batch_ms / 1e3)}
+        times["in turn"] = one_by_one(calls, options.turns)
+    for manner, found in times.items():
+        over = {}
+        for way, (parts, floor) in PARTS.items():
+            if (least := beyond(found, way, parts)) is not None:
+                over[way] = least, beyond(found, way, (floor,))
+        pairs = zip(found["ours C++"], found["stock"], strict=True)
+        record[manner] = {
+            "us": {way: statistics.median(each) for way, each in found.items()},
+            "over_us": over,
+            "of_stock": statistics.median(ours / stock for ours, stock in pairs),
+        }
+    return record
 
 
-def rows(found: dict[str, Any]) -> Iterator[str]:
-    """Format one record."""
-    yield found["subject"]
-    for way in COLUMNS:
-        yield f"{found['us'][way]:.1f}" if way in found["us"] else "-"
+def rows(record: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Format medians of one subject: a row for each manner."""
+    for manner in MANNERS:
+        found = record[manner]
+        us = (f"{found['us'][way]:.1f}" if way in found["us"] else "-" for way in COLUMNS)
+        kept = verdict(found["of_stock"], SUBJECTS[record["subject"]].of_stock)
+        yield (f"{record['subject']}, {manner}", *us, f"{found['of_stock']:.2f}", kept)
+
+
+def rows_over(record: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Format what is over, of one subject: a row for each way."""
+    turn, loop = (record[manner]["over_us"] for manner in MANNERS)
     for way, bound in OVER.items():
-        if "node" in found["us"]:
-            bound = 2 * OVER_NODE
-        over = found["over_us"].get(way)
-        yield "-" if over is None else f"{over:.1f}"
-        yield verdict(over or 0, None if over is None else bound)
-    yield f"{found['of_stock']:.2f}"
-    yield verdict(found["of_stock"], SUBJECTS[found["subject"]].of_stock)
+        if way not in turn:
+            continue
+        most = 2 * OVER_NODE if "node" in record["in turn"]["us"] else bound
+        cells = [record["subject"], way, f"{most:.0f}"]
+        for over, _ in (turn[way], loop[way]):
+            cells += [f"{over:.1f}", verdict(over, most)]
+        floors = (floor for _, floor in (turn[way], loop[way]))
+        yield (*cells, *("-" if each is None else f"{each:.1f}" for each in floors))
 
 
+MANNERS = ("in turn", "in loops")
 COLUMNS = ("eager", *WAYS, CONTROL, "dynamo", "bare", "bare C++", "floor", "floor C++")
 COLUMNS += ("jit", "bare jit", "node")
+OVER_COLUMNS = ("over, us", "way", "bound", "in turn", "kept", "in loops", "kept")
+OVER_COLUMNS += ("beyond the floor", "in loops")
 
 
 def main() -> None:
@@ -352,7 +409,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=f"of {list(SUBJECTS)}")
-    parser.add_argument("--rounds", type=int, default=60, help="batches of each way")
+    parser.add_argument("--rounds", type=int, default=60, help="batches of each way, in loops")
+    parser.add_argument("--turns", type=int, default=600, help="calls of each way, in turn")
     parser.add_argument("--batch-ms", type=float, default=4.0, help="length of a batch")
     parser.add_argument("--control", action="store_true", help="stock a second time")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -363,10 +421,14 @@ def main() -> None:
         whole_call_gpu.run(options.subjects, options.device, as_json=options.json)
         return
     found = [measure(name, options) for name in options.subjects or SUBJECTS]
-    over = ("over", "kept", "over C++", "kept", "over jit", "kept")
-    titles = ("us a call", *COLUMNS, *over, "C++/stock", "kept")
     record = {"machine": machine(), "subjects": found}
-    show("Whole calls", titles, map(tuple, map(rows, found)), record, as_json=options.json)
+    if options.json:
+        show("", (), (), record, as_json=True)
+        return
+    titles = ("us a call", *COLUMNS, "C++/stock", "kept")
+    show("Whole calls", titles, chain.from_iterable(map(rows, found)), record, as_json=False)
+    lines = chain.from_iterable(map(rows_over, found))
+    show("Beyond their parts", OVER_COLUMNS, lines, record, as_json=False)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,8 @@ from torch import Tensor, nn
 
 import wrapper_ir as wir
 from tests.release import TORCH
-from wrapper_ir.frontends.inductor import straight
+from wrapper_ir.aot import load
+from wrapper_ir.frontends.inductor import straight, straight_gradients
 from wrapper_ir.frontends.inductor.errors import NothingCalledError
 
 if TYPE_CHECKING:
@@ -117,16 +119,35 @@ def test_a_graph_that_goes_through_torch_says_why() -> None:
 def test_views_with_gradients() -> None:
     w = torch.randn(4, requires_grad=True)
     report = explain(lambda x: (x.t(), x * w), torch.randn(3, 4))
-    (graph,) = report.graphs
-    assert bool(graph.hindrances) == (TORCH < (2, 15))
-    assert ("take it outside" in " ".join(report.advice())) == (TORCH < (2, 15))
+    assert report.graphs[0].hindrances == ()
 
 
-def test_gradients() -> None:
+@pytest.mark.parametrize("is_made", [True, False])
+def test_gradients(is_made: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose node records the call, and why it is not ours."""
+    if is_made:
+        load.extension_module()
+    else:
+        monkeypatch.setattr(straight_gradients, "module_if_made", lambda: None)
     w = torch.randn(3, requires_grad=True)
     report = explain(lambda x: x * w, torch.randn(3))
     (graph,) = report.graphs
-    assert bool(graph.hindrances) == (TORCH < (2, 15))
+    assert graph.hindrances == ()
+    assert bool(graph.node) == (not is_made or TORCH < (2, 14))
+    assert ("torch's node of autograd" in str(report)) == bool(graph.node)
+    assert ("is not compiled yet" in graph.node) != is_made
+
+
+def test_what_is_cheaper() -> None:
+    model = nn.Linear(4, 4).eval()
+    with torch.no_grad():
+        cpp = explain(model, torch.randn(3, 4), options={"emitter": "cpp", "build": "wait"})
+        python = explain(model, torch.randn(3, 4), options={"emitter": "python"})
+    assert [cpp.graphs[0].is_cpp, python.graphs[0].is_cpp] == [True, False]
+    told = ["is not in C++" in " ".join(report.advice()) for report in (cpp, python)]
+    assert told == [False, True]
+    guarded = replace(cpp, dynamo_us=cpp.total_us / 2)
+    assert "wir.jit does without" in str(guarded)
 
 
 def test_several_graphs() -> None:

@@ -36,7 +36,7 @@ EMITTERS = ["python", "cpp", "fx"]
 pytestmark = [
     pytest.mark.usefixtures("fresh"),
     pytest.mark.skipif(
-        TORCH < (2, 15), reason="older releases call backward passes in another way"
+        TORCH < (2, 13), reason="older releases call backward passes in another way"
     ),
 ]
 
@@ -45,7 +45,7 @@ pytestmark = [
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Record calls from C++, and from Python, as where the module is not compiled yet.
 
-    *Node*: programs are in C++ too, so that nodes of our own record their calls.
+    *Node*: programs are in C++ too, so that nothing becomes an object of Python.
     """
     if request.param == "Python":
         monkeypatch.setattr(straight_gradients, "module_if_made", lambda: None)
@@ -464,6 +464,29 @@ def with_dropout(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
     return (functional.dropout(x * w, 0.5),)
 
 
+class Stash(torch.autograd.Function):
+    """Keeps a tensor as an attribute, which torch lets be overwritten."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor) -> Tensor:
+        ctx.kept = x * 2
+        ctx.save_for_backward(w)
+        return x @ w
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:  # type: ignore[override]  # torch has *grads
+        (w,) = ctx.saved_tensors
+        return gradient @ w.t(), ctx.kept.t() @ gradient
+
+
+def stashed(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    return (Stash.apply(x, w),)
+
+
+def scaled_by_its_size(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    return ((x @ w) * x.size(0), w.view(-1).expand(2, -1))
+
+
 def written_to(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
     x.mul_(2)
     return (x * w,)
@@ -519,6 +542,11 @@ def gradients_turned_off(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
     return y, y @ w
 
 
+def since(minor: int) -> pytest.MarkDecorator:
+    """Mark what stock fails with on older releases."""
+    return pytest.mark.skipif((2, minor) > TORCH, reason="stock fails on older releases")
+
+
 # Dynamo looks whether what is recorded has a gradient, where a graph breaks.
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
 @pytest.mark.parametrize(
@@ -529,12 +557,14 @@ def gradients_turned_off(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
         with_a_number,
         unsafe_view,
         with_dropout,
+        pytest.param(stashed, marks=since(14)),
+        scaled_by_its_size,
         written_to,
         parameter_returned,
         view_returned,
         views_of_views,
         halves,
-        changed_with_gradients,
+        pytest.param(changed_with_gradients, marks=since(15)),
         changed_and_viewed,
         no_gradient_wanted,
         gradients_turned_off,
@@ -545,12 +575,12 @@ def gradients_turned_off(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
     "way", ["C++", "Python", pytest.param("node", marks=pytest.mark.long)], indirect=True
 )
 def test_graphs_of_all_kinds(function: Callable[..., Any], mode: str, way: str) -> None:
-    """Five calls each, with sizes that change in between and become dynamic."""
+    """Six calls each, with sizes that change in between and become dynamic."""
 
     def play(compiled: Callable[..., Any]) -> list[Any]:
         torch.manual_seed(0)
         seen = []
-        for size in (2, 2, 3, 3, 2):
+        for size in (2, 2, 2, 3, 3, 3):
             x, w = torch.randn(size, size), torch.randn(size, size).requires_grad_()
             with torch.autocast("cpu", torch.bfloat16, enabled=mode == "autocast"):
                 found = compiled(x, w)
@@ -572,6 +602,12 @@ def test_graphs_of_all_kinds(function: Callable[..., Any], mode: str, way: str) 
     made = {*straight.graphs} - before
     assert made
     assert not any(graph.hindrances for graph in made)
+    if way != "Python" and TORCH >= (2, 14):
+        recorded: list[Any] = [graph.apply for graph in made if graph.apply is not None]
+        recorded = [each.__self__ for each in recorded]
+        assert all(each.nodes for each in recorded)
+        # Inductor makes no program of a backward graph without ops.
+        assert any(each.passes for each in recorded)
 
 
 def test_gradients_on_inside_a_call_without() -> None:

@@ -101,7 +101,6 @@ try:
         OutputType,
         PlainTensorMeta,
         SubclassCreationMeta,
-        ViewAndMutationMeta,
     )
     from torch._guards import TracingContext
     from torch._inductor import aot_compile, ir, list_mode_options
@@ -220,14 +219,24 @@ def current_frame() -> CodeType | None:
     return translator.output.root_tx.f_code if translator else None
 
 
-#: Copies a gradient into the memory format that a backward graph was compiled for; None where
-#: gradients do not come in one list, or what is saved is not known to be an argument.
+#: Copies a gradient into the memory format that a backward graph was compiled for; None before
+#: 2.13, where gradients do not come in one list, or what follows a graph is no function of its own.
 restrided: Any = getattr(runtime_wrappers, "coerce_to_expected_memory_format", None)
 if not (
     hasattr(BackwardCFunction, "apply_boxed")
-    and "saved_tensor_is_graph_input" in ViewAndMutationMeta.__dataclass_fields__
+    and hasattr(runtime_wrappers, "_AutogradForwardEpilogue")
 ):
     restrided = None
+
+
+def saved_inputs(metadata: Any) -> frozenset[int]:
+    """Return which tensors that a graph saves are its arguments, and saved as they are.
+
+    2.14 brought that: before, they are detached like all others that are views.
+    """
+    is_input = getattr(metadata, "saved_tensor_is_graph_input", ())
+    return frozenset(position for position, is_given in enumerate(is_input) if is_given)
+
 
 #: What AOTAutograd does after a graph has run: it changes arguments, and makes views of them.
 RuntimeEpilogue: Any = getattr(runtime_wrappers, "_RuntimeForwardEpilogue", None)

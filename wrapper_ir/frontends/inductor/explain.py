@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from wrapper_ir.aot.load import module_if_made
 from wrapper_ir.frontends.inductor import straight
 from wrapper_ir.frontends.inductor.call_trace import Part, Span, measured, profiled, trace_of
 from wrapper_ir.frontends.inductor.compat import cache_entries
 from wrapper_ir.frontends.inductor.errors import NothingCalledError
 from wrapper_ir.frontends.inductor.straight import Graph
+from wrapper_ir.frontends.inductor.straight_gradients import torchs_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,12 +60,17 @@ class GraphTime:
         ops: Library ops that it calls through PyTorch's dispatcher, with microseconds for all calls
             of each under torch's profiler, which makes them longer. C++ calls most ops directly.
         hindrances: Why it is not called straight from Dynamo's frame; empty if it is.
+        node: Why torch makes the node of autograd that records the call; empty if the node is ours,
+            or if no gradients are recorded.
+        is_cpp: Whether its program is in C++.
     """
 
     around_us: float | None
     program_us: float
     ops: dict[str, tuple[int, float]]
     hindrances: tuple[str, ...]
+    node: str
+    is_cpp: bool
 
 
 @dataclass(frozen=True)
@@ -89,19 +96,24 @@ class CallReport:
     spans: tuple[Span, ...] = field(default=(), repr=False)
 
     def advice(self) -> tuple[str, ...]:
-        """Return what would make the call cheaper and changes no result."""
+        """Return what would make the call cheaper, and why it changes no result."""
         found = []
         if len(self.graphs) > 1:
             found.append(
                 f"{len(self.graphs)} graphs: each has guards of its own;"
-                " torch.compile(fullgraph=True) shows what breaks them"
+                " torch.compile(fullgraph=True) shows what breaks them, and what it compiles is"
+                " guarded as before"
             )
-        if any("results are views" in each for graph in self.graphs for each in graph.hindrances):
-            found.append("a view that is returned costs torch's wrappers: take it outside")
-        if self.guards_us > self.total_us / 3:
+        if not all(graph.is_cpp for graph in self.graphs):
             found.append(
-                f"{len(self.guards)} guards take a third or more: where the model is fixed,"
-                " wir.capture and wir.export have none"
+                'a program is not in C++: with options={"emitter": "cpp"} the same lines call the'
+                " same kernels and library ops, and give the same bits"
+            )
+        if self.dynamo_us > self.total_us / 3:
+            found.append(
+                f"Dynamo takes a third or more, with {len(self.guards)} guards: wir.jit does"
+                " without, and compares in each call what the model can read; where the model is"
+                " fixed, wir.capture and wir.export compare arguments alone"
             )
         return tuple(found)
 
@@ -132,12 +144,16 @@ class CallReport:
         yield row(self.total_us, "the whole call")
         yield row(self.dynamo_us, "Dynamo, and Python between graphs")
         yield row(self.guards_us, f"  of which {len(self.guards)} guards")
+        rest = max(0.0, self.dynamo_us - self.guards_us)
+        yield row(rest, "  and the look-up, and Python of the frame")
         for number, graph in enumerate(self.graphs):
             if graph.around_us is None:
                 why = "; ".join(graph.hindrances)
                 yield f"{'':22}graph {number}: torch's wrappers: {why} (their time is in Dynamo's)"
             else:
                 yield row(graph.around_us, f"graph {number}: from Dynamo to the program")
+            if graph.node:
+                yield f"{'':22}graph {number}: torch's node of autograd: {graph.node}"
             yield row(graph.program_us, f"graph {number}: the program")
             for name, (count, us) in sorted(graph.ops.items(), key=lambda item: -item[1][1]):
                 yield f"{'':22}  {count} x {name}: {us:.2f} us under a profiler"
@@ -311,11 +327,14 @@ class _Watch:
 def _time_of(spans: list[_Span], ops: dict[str, tuple[int, float]]) -> GraphTime:
     graph = spans[0].graph
     outer = statistics.median(max(0, span.outer - span.inner) for span in spans) / 1e3
+    module = module_if_made()
     return GraphTime(
         around_us=None if graph.hindrances else outer,
         program_us=statistics.median(span.inner for span in spans) / 1e3,
         ops=ops,
         hindrances=graph.hindrances,
+        node="" if graph.apply is None else torchs_node(graph.apply),
+        is_cpp=module is not None and isinstance(graph.compiled.current_callable, module.Function),
     )
 
 

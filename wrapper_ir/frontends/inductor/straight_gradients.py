@@ -4,7 +4,7 @@ Torch's autograd function for such a graph calls five functions of Python on the
 on the way back. Most of what they do is decided when the graph is compiled: which results are
 saved, and how, which are not differentiable, what a gradient has to look like in memory. A class
 that is derived from torch's does the rest, in C++ (``native/python/recorded.h``) or, where the
-module is not compiled yet, in Python. Where programs are in C++, half of its nodes is C++ too
+module is not compiled yet, in Python. Since torch 2.14 half of its nodes is C++ too
 (``native/python/node.h``). Saved tensors, hooks, compiled autograd and the names of
 nodes are torch's own, and a backward pass that is unusual goes through torch's functions: the
 first, and those with a graph of their own, under transforms, or with gradients that are no plain
@@ -13,7 +13,6 @@ tensors.
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +30,7 @@ from wrapper_ir.frontends.inductor.compat import (
     mark_dynamic,
     note_external_objects,
     restrided,
+    saved_inputs,
     without_entry,
 )
 
@@ -130,6 +130,22 @@ def straight_apply(
     return forward.record_by_node(node, apply, refuse_cached, clears_saved, made.boxed_grads_call)
 
 
+def torchs_node(apply: Any) -> str:
+    """Return why what records a graph's calls makes nodes of torch's; empty if they are ours.
+
+    Args:
+        apply: What ``straight_apply`` returned.
+    """
+    module = module_if_made()
+    if module is None:
+        return "the module in C++ is not compiled yet; a program in C++ does that, once"
+    if not isinstance(getattr(apply, "__self__", None), module.Recorded):
+        return (
+            f"ours was not tried with torch {torch.__version__}, or was compiled after this graph"
+        )
+    return ""
+
+
 class _Recorded(NamedTuple):
     """A graph, and what is known of it."""
 
@@ -176,17 +192,17 @@ def _in_python(graph: _Recorded) -> tuple[Any, Any]:
 def _in_cpp(graph: _Recorded, module: Any) -> tuple[Any, Any]:
     """Return the same as functions of the module."""
     metadata = graph.metadata
-    saved = metadata.tensors_saved_for_backwards_with_vc_check_slice
-    is_usual = not (
-        metadata.num_tensors_saved_with_no_vc_check
-        or metadata.num_symints_saved_for_bw
-        or metadata.dynamic_saved_tensors_idxs
-    )
-    is_input = metadata.saved_tensor_is_graph_input if is_usual else ()
+    unchecked = metadata.num_tensors_saved_with_no_vc_check or 0
+    symbols = metadata.num_symints_saved_for_bw or 0
+    dynamic = tuple(metadata.dynamic_saved_tensors_idxs.items())
+    hides = any(epilogue(metadata).values())
+    viewed, fixed = ((), ()) if hides else _kinds_of_results(metadata)
     forward = module.Recorded(
         graph=vars(graph.compiled),
-        save=None if is_usual else _saving(metadata),
+        save=_saving(metadata) if unchecked or symbols or dynamic else None,
         finish=_finishing(metadata),
+        mark=mark_dynamic,
+        dynamic=dynamic,
         external=external_objects,
         note=note_external_objects,
         unusual=_through_torch(graph.function, lambda found: _set_ready(forward, found)),
@@ -195,13 +211,16 @@ def _in_cpp(graph: _Recorded, module: Any) -> tuple[Any, Any]:
         restrided=restrided,
         layouts=graph.layouts,
         returned=metadata.num_forward_returns,
-        saved=saved.indices(sys.maxsize)[:2],
-        made=tuple(position for position, is_given in enumerate(is_input) if not is_given),
+        saved=metadata.tensors_saved_for_backwards_with_vc_check_slice.start,
+        unchecked=unchecked,
+        symbols=symbols,
+        inputs=tuple(saved_inputs(metadata)),
+        viewed=viewed,
+        fixed=fixed,
         given=graph.given,
         strides=tuple(map(_fixed, graph.layouts)),
+        hides=hides,
         has_autocast=graph.has_autocast,
-        has_symbols=bool(metadata.num_symints_saved_for_bw),
-        has_unchecked=bool(metadata.num_tensors_saved_with_no_vc_check),
         frees_saved=bool(metadata.bw_donated_idxs),
         is_deterministic=bool(metadata.deterministic),
     )
@@ -255,13 +274,13 @@ def _saving(metadata: Any) -> Callable[[Any, Any], None]:
     count = metadata.num_tensors_saved_with_no_vc_check
     symbols = metadata.symints_saved_for_backwards_slice
     has_symbols = bool(metadata.num_symints_saved_for_bw)
-    made = [n for n, is_input in enumerate(metadata.saved_tensor_is_graph_input) if not is_input]
+    inputs = saved_inputs(metadata)
     dynamic = tuple(metadata.dynamic_saved_tensors_idxs.items())
 
     def save(context: Any, outputs: Any) -> None:
         saved = [*outputs[checked], *outputs[unchecked]]
-        for position in made:
-            if (value := saved[position])._is_view():
+        for position, value in enumerate(saved):
+            if value._is_view() and position not in inputs:
                 saved[position] = value.detach()
         for position, dimensions in dynamic:
             mark_dynamic(saved[position], dimensions)
@@ -275,13 +294,21 @@ def _saving(metadata: Any) -> Callable[[Any, Any], None]:
     return save
 
 
+def _kinds_of_results(metadata: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return which results are views that autograd is not told of, and which have no gradient.
+
+    All are results: nothing is hidden, and no argument changes after the call.
+    """
+    views = tuple(metadata.unsafe_view_out_indices) if metadata.num_unsafe_view_outputs else ()
+    return views, tuple(n for n, each in enumerate(metadata.output_info) if not each.requires_grad)
+
+
 def _finishing(metadata: Any) -> Callable[[Any, Any], Any] | None:
     """Return what makes results ready to be returned; None if they are."""
     if any(epilogue(metadata).values()):
         hiding: Callable[[Any, Any], Any] = RecordedEpilogue(metadata).finalize
         return hiding
-    views = tuple(metadata.unsafe_view_out_indices) if metadata.num_unsafe_view_outputs else ()
-    fixed = tuple(n for n, info in enumerate(metadata.output_info) if not info.requires_grad)
+    views, fixed = _kinds_of_results(metadata)
     if not views and not fixed:
         return None
 

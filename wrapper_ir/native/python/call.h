@@ -102,12 +102,17 @@ class Run {
     return true;
   }
 
-  // Take tensors, one for each input, and check them. Those that nobody else holds can be freed right
-  // after their last use; others are let go at the end, under the GIL, which one with an object of
-  // Python would ask for. False: a Python error is set.
-  bool take_tensors(std::vector<at::Tensor> tensors) {
+  // Take tensors, one for each input, and check them; the first inputs may be in a tuple instead,
+  // which may be null. Tensors that nobody else holds can be freed right after their last use;
+  // others are let go at the end, under the GIL, which one with an object of Python would ask for.
+  // False: a Python error is set.
+  bool take_tensors(std::vector<at::Tensor> tensors, PyObject* first) {
     tensors_ = std::move(tensors);
-    for (std::size_t i = 0; i < info_.num_inputs; ++i) {
+    const auto count = static_cast<std::size_t>(first == nullptr ? 0 : PyTuple_GET_SIZE(first));
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!take_input(i, PyTuple_GET_ITEM(first, static_cast<Py_ssize_t>(i)))) return false;
+    }
+    for (std::size_t i = count; i < info_.num_inputs; ++i) {
       if (tensors_[i].use_count() == 1) {
         owned_[i] = handle_of(new at::Tensor(std::move(tensors_[i])));
       }

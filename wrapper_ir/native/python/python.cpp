@@ -8,7 +8,7 @@
 #define PY_SSIZE_T_CLEAN
 #include "alone.h"
 #include "call.h"
-#include "node.h"
+#include "recording.h"
 #include "recorded.h"
 #include "straight.h"
 #include "table.h"

@@ -25,37 +25,49 @@ namespace wir_py {
 struct Recorded {
   // What Python gives, and what calls need of it.
   enum Part {
-    kGraph,       // a dict that holds the emitted function as `current_callable`
-    kSave,        // saves results for the backward pass where that is unusual, or None
-    kFinish,      // makes results ready to be returned, or None
-    kExternal,    // objects of others that graphs refer to: a dict, or empty
-    kNote,        // notes these, where there are some
-    kUnusual,     // what backward passes go to that are not usual
-    kSwitches,    // as of `Straight`
-    kCallback,    // returns Dynamo's callback, or None
-    kRestrided,   // gives a gradient the layout that the backward graph was compiled for
-    kLayouts,     // such layouts, for `kRestrided`
-    kReady,       // the dict of the backward graph; or None, before its first pass
-    kNode,        // the class of nodes, or None: no call is recorded by a node of ours
-    kApply,       // torch's function that records a call
-    kCompiling,   // is called with a node that compiled autograd is about to trace
+    kGraph,      // a dict that holds the emitted function as `current_callable`
+    kSave,       // saves results for the backward pass where that is unusual, or None
+    kFinish,     // makes results ready to be returned, or None
+    kMark,       // marks dimensions of a tensor as dynamic
+    kDynamic,    // pairs of a saved tensor's position and of dimensions, for `kMark`
+    kExternal,   // objects of others that graphs refer to: a dict, or empty
+    kNote,       // notes these, where there are some
+    kUnusual,    // what backward passes go to that are not usual
+    kSwitches,   // as of `Straight`
+    kCallback,   // returns Dynamo's callback, or None
+    kRestrided,  // gives a gradient the layout that the backward graph was compiled for
+    kLayouts,    // such layouts, for `kRestrided`
+    kReady,      // the dict of the backward graph; or None, before its first pass
+    kNode,       // the class of nodes, or None: no call is recorded by a node of ours
+    kApply,      // torch's function that records a call
+    kCompiling,  // is called with a node that compiled autograd is about to trace
     kParts
   };
 
   PyObject_HEAD
   vectorcallfunc vectorcall;
   std::array<PyObject*, kParts> parts;
-  Py_ssize_t returned;                // how many results are returned
-  Py_ssize_t first_saved, end_saved;  // which are saved
-  std::vector<Py_ssize_t>* made;      // which of those are no arguments
-  std::vector<Py_ssize_t>* given;     // positions of gradients that the backward graph takes
-  std::vector<Layout>* layouts;       // their layouts
-  bool has_autocast, has_symbols, has_unchecked, is_deterministic;
+  Py_ssize_t returned;              // how many results are returned
+  Py_ssize_t first_saved;           // from which on they are saved: tensors, then those
+  Py_ssize_t unchecked;             // that may be overwritten, then
+  Py_ssize_t symbols;               // numbers
+  std::vector<Py_ssize_t>* inputs;  // which saved tensors are arguments, and saved as they are
+  std::vector<Py_ssize_t>* viewed;  // which results are returned as views of themselves
+  std::vector<Py_ssize_t>* fixed;   // which results have no gradient
+  std::vector<Py_ssize_t>* given;   // positions of gradients that the backward graph takes
+  std::vector<Layout>* layouts;     // their layouts
+  bool has_autocast, is_deterministic;
   bool frees_saved;  // the backward graph takes over what is saved: the graph must not be kept
+  bool hides;        // `kFinish` does more than `viewed` and `fixed` say
   bool clears_saved, is_boxed;  // of the class that `kApply` is of
+  // How many calls were recorded by nodes of ours, and how many backward passes such nodes ran.
+  Py_ssize_t nodes, passes;
 
   PyObject* part(Part which) const { return parts[which]; }
   bool has(Part which) const { return parts[which] != Py_None; }
+  bool is_input(Py_ssize_t saved) const {
+    return std::find(inputs->begin(), inputs->end(), saved) != inputs->end();
+  }
 };
 
 inline Object attribute(PyObject* object, PyObject* name) {
@@ -71,11 +83,11 @@ inline bool save(const Recorded* self, PyObject* context, PyObject* results) {
     return done.ptr() != nullptr;
   }
   const Object saved = pybind11::reinterpret_steal<Object>(
-      PyTuple_GetSlice(results, self->first_saved, self->end_saved));
+      PyTuple_GetSlice(results, self->first_saved, PyTuple_GET_SIZE(results)));
   if (saved.ptr() == nullptr) return false;
-  for (const Py_ssize_t i : *self->made) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(saved.ptr()); ++i) {
     PyObject*& value = PyTuple_GET_ITEM(saved.ptr(), i);
-    if (!THPVariable_Unpack(value).is_view()) continue;
+    if (!THPVariable_Unpack(value).is_view() || self->is_input(i)) continue;
     PyObject* detached = THPVariable_Wrap(THPVariable_Unpack(value).detach());
     if (detached == nullptr) return false;
     Py_SETREF(value, detached);
@@ -153,6 +165,16 @@ inline int is_usual(const Recorded* self, PyObject* node, PyObject* gradients) {
   return is_noted < 0 ? -1 : is_noted == 0;
 }
 
+// The names under which a node has numbers, and tensors that may be overwritten.
+inline PyObject* symbols_name() {
+  static PyObject* const name = PyUnicode_InternFromString("symints");
+  return name;
+}
+inline PyObject* unchecked_name() {
+  static PyObject* const name = PyUnicode_InternFromString("_tensors_no_vc_check");
+  return name;
+}
+
 // Append an attribute of a node, a sequence. False: a Python error is set.
 inline bool append(PyObject* values, PyObject* node, PyObject* name) {
   const Object found = attribute(node, name);
@@ -188,14 +210,12 @@ bool append_gradients(const Recorded* self, PyObject* gradients, Append append) 
 
 // The inputs of the backward graph: what is saved, then gradients. Null: a Python error is set.
 inline Object inputs_of(const Recorded* self, PyObject* node, PyObject* gradients) {
-  static PyObject* const symbols = PyUnicode_InternFromString("symints");
   static PyObject* const saved = PyUnicode_InternFromString("saved_tensors");
-  static PyObject* const unchecked = PyUnicode_InternFromString("_tensors_no_vc_check");
   Object values = pybind11::reinterpret_steal<Object>(PyList_New(0));
   if (values.ptr() == nullptr) return {};
-  if (self->has_symbols && !append(values.ptr(), node, symbols)) return {};
+  if (self->symbols != 0 && !append(values.ptr(), node, symbols_name())) return {};
   if (!append(values.ptr(), node, saved)) return {};
-  if (self->has_unchecked && !append(values.ptr(), node, unchecked)) return {};
+  if (self->unchecked != 0 && !append(values.ptr(), node, unchecked_name())) return {};
   const auto wrap = [&values](at::Tensor&& tensor) {
     const Object made = pybind11::reinterpret_steal<Object>(THPVariable_Wrap(std::move(tensor)));
     return made.ptr() != nullptr && PyList_Append(values.ptr(), made.ptr()) == 0;
@@ -203,29 +223,73 @@ inline Object inputs_of(const Recorded* self, PyObject* node, PyObject* gradient
   return append_gradients(self, gradients, wrap) ? values : Object();
 }
 
-// Append what a node has saved. False: it has to be asked in Python, for its words on a graph that
-// is gone through twice, or because this release of torch keeps it elsewhere.
+// What a backward graph takes, without objects of Python for tensors. Numbers come first.
+struct Taken {
+  Object numbers;                   // a tuple, or null: there are none
+  std::vector<at::Tensor> tensors;  // undefined in the places of numbers
+};
+
+// Take numbers. False: there are not as many as there should be, or a Python error is set.
+inline bool take_numbers(const Recorded* self, PyObject* node, Taken* taken) {
+  if (self->symbols == 0) return true;
+  const Object found = attribute(node, symbols_name());
+  if (found.ptr() == nullptr) return false;
+  taken->numbers = pybind11::reinterpret_steal<Object>(PySequence_Tuple(found.ptr()));
+  if (taken->numbers.ptr() == nullptr) return false;
+  taken->tensors.resize(static_cast<std::size_t>(self->symbols));
+  return PyTuple_GET_SIZE(taken->numbers.ptr()) == self->symbols;
+}
+
+// Take tensors that may be overwritten. False: as above.
+inline bool take_unchecked(const Recorded* self, PyObject* node, Taken* taken) {
+  if (self->unchecked == 0) return true;
+  const Object found = attribute(node, unchecked_name());
+  if (found.ptr() == nullptr || !PyList_CheckExact(found.ptr())) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(found.ptr()); ++i) {
+    PyObject* each = PyList_GET_ITEM(found.ptr(), i);
+    if (!is_tensor(each)) return false;
+    taken->tensors.push_back(THPVariable_Unpack(each));
+  }
+  return PyList_GET_SIZE(found.ptr()) == self->unchecked;
+}
+
+// Take what a node has saved. False: it has to be asked in Python, for its words on a graph that is
+// gone through twice, or because this release of torch keeps it elsewhere; or a Python error is
+// set.
 template <class Node>
-bool append_saved(const Node& node, std::vector<at::Tensor>* values) {
+bool take_saved(const Recorded* self, const Node& node, PyObject* object, Taken* taken) {
   if constexpr (requires {
                   node.saved_variables.front().unpack(node.cdata);
                   node.clear_saved_tensors_on_access;
                 }) {
     if (node.has_freed_buffers != 0 || node.clear_saved_tensors_on_access) return false;
-    for (const auto& each : node.saved_variables) values->push_back(each.unpack(node.cdata));
-    return true;
+    if (!take_numbers(self, object, taken)) return false;
+    for (const auto& each : node.saved_variables) taken->tensors.push_back(each.unpack(node.cdata));
+    return take_unchecked(self, object, taken);
   }
   return false;
 }
 
-// The program of a backward graph if it takes nothing but tensors, of that number; else null.
+// How many inputs a backward graph has.
+template <class Node>
+std::size_t count_inputs(const Recorded* self, const Node& node) {
+  return static_cast<std::size_t>(self->symbols + self->unchecked) + node.saved_variables.size() +
+         self->given->size();
+}
+
+// The program of a backward graph if it takes that many inputs: numbers, then tensors; else null.
 inline Function* program_for(const Recorded* self, PyObject* emitted, std::size_t count) {
-  if (Py_TYPE(emitted) != function_type || self->has_symbols || self->has_unchecked) return nullptr;
+  if (Py_TYPE(emitted) != function_type) return nullptr;
   auto* function = reinterpret_cast<Function*>(emitted);
   const wir::ProgramInfo& info = *function->info;
   if (!function->boxed || info.num_inputs != count) return nullptr;
-  const auto is_tensor = [](const wir::InputSpec& each) { return each.kind == wir::Kind::kTensor; };
-  return std::all_of(info.inputs, info.inputs + count, is_tensor) ? function : nullptr;
+  for (std::size_t i = 0; i < count; ++i) {
+    const wir::Kind kind = info.inputs[i].kind;
+    const bool is_number = i < static_cast<std::size_t>(self->symbols);
+    const bool is_tensor = kind == wir::Kind::kTensor;
+    if (is_number ? is_tensor || kind == wir::Kind::kObject : !is_tensor) return nullptr;
+  }
+  return function;
 }
 
 // Context variables as they were when the backward pass began.
@@ -274,20 +338,21 @@ inline PyObject* backward(const Recorded* self, PyObject* node, PyObject* gradie
   const Object emitted = emitted_of(self->part(Recorded::kReady));
   if (emitted.ptr() == nullptr) return nullptr;
   const auto& held = *reinterpret_cast<const THPFunction*>(node);
-  const std::size_t count = held.saved_variables.size() + self->given->size();
-  Function* program = program_for(self, emitted.ptr(), count);
-  std::vector<at::Tensor> tensors;
-  if (program != nullptr && append_saved(held, &tensors)) {
-    const auto add = [&tensors](at::Tensor&& tensor) {
-      tensors.push_back(std::move(tensor));
+  Function* program = program_for(self, emitted.ptr(), count_inputs(self, held));
+  Taken taken;
+  if (program != nullptr && take_saved(self, held, node, &taken)) {
+    const auto add = [&taken](at::Tensor&& tensor) {
+      taken.tensors.push_back(std::move(tensor));
       return true;
     };
     if (!append_gradients(self, gradients, add) || !let_go(node, gradients)) return nullptr;
-    return in_context([program, &tensors]() -> PyObject* {
+    return in_context([program, &taken]() -> PyObject* {
       Run run(program, nullptr, true);
-      return run.take_tensors(std::move(tensors)) && run.execute() ? run.results() : nullptr;
+      const bool is_done = run.take_tensors(std::move(taken.tensors), taken.numbers.ptr());
+      return is_done && run.execute() ? run.results() : nullptr;
     });
   }
+  if (PyErr_Occurred() != nullptr) return nullptr;
   const Object values = inputs_of(self, node, gradients);
   if (values.ptr() == nullptr || !let_go(node, gradients)) return nullptr;
   std::optional<c10::impl::ExcludeDispatchKeyGuard> no_autocast;
@@ -336,35 +401,33 @@ inline PyObject* ready_of(PyObject* object, void*) {
 }
 
 inline PyObject* new_recorded(PyTypeObject* type, PyObject* args, PyObject* keywords) {
-  static const char* names[] = {"graph",         "save",
-                                "finish",        "external",
-                                "note",          "unusual",
-                                "switches",      "callback",
-                                "restrided",     "layouts",
-                                "returned",      "saved",
-                                "made",          "given",
-                                "strides",       "has_autocast",
-                                "has_symbols",   "has_unchecked",
-                                "frees_saved",   "is_deterministic",
-                                nullptr};
+  static const char* names[] = {
+      "graph",     "save",    "finish",       "mark",        "dynamic",
+      "external",  "note",    "unusual",      "switches",    "callback",
+      "restrided", "layouts", "returned",     "saved",       "unchecked",
+      "symbols",   "inputs",  "viewed",       "fixed",       "given",
+      "strides",   "hides",   "has_autocast", "frees_saved", "is_deterministic",
+      nullptr};
   std::array<PyObject*, Recorded::kParts> parts{};
   parts[Recorded::kReady] = parts[Recorded::kNode] = Py_None;
   parts[Recorded::kApply] = parts[Recorded::kCompiling] = Py_None;
-  Py_ssize_t returned, first, end;
-  PyObject *made, *given, *strides;
-  int flags[5];
+  Py_ssize_t returned, first, unchecked, symbols;
+  PyObject *inputs, *viewed, *fixed, *given, *strides;
+  int flags[4];
   using R = Recorded;
   if (!PyArg_ParseTupleAndKeywords(
-          args, keywords, "$O!OOOOOO!OOO!n(nn)O!O!O!ppppp", const_cast<char**>(names),
-          &PyDict_Type, &parts[R::kGraph], &parts[R::kSave], &parts[R::kFinish],
-          &parts[R::kExternal], &parts[R::kNote], &parts[R::kUnusual], &PyTuple_Type,
-          &parts[R::kSwitches], &parts[R::kCallback], &parts[R::kRestrided], &PyTuple_Type,
-          &parts[R::kLayouts], &returned, &first, &end, &PyTuple_Type, &made, &PyTuple_Type,
-          &given, &PyTuple_Type, &strides, &flags[0], &flags[1], &flags[2], &flags[3],
-          &flags[4])) {
+          args, keywords, "$O!OOOO!OOOO!OOO!nnnnO!O!O!O!O!pppp", const_cast<char**>(names),
+          &PyDict_Type, &parts[R::kGraph], &parts[R::kSave], &parts[R::kFinish], &parts[R::kMark],
+          &PyTuple_Type, &parts[R::kDynamic], &parts[R::kExternal], &parts[R::kNote],
+          &parts[R::kUnusual], &PyTuple_Type, &parts[R::kSwitches], &parts[R::kCallback],
+          &parts[R::kRestrided], &PyTuple_Type, &parts[R::kLayouts], &returned, &first, &unchecked,
+          &symbols, &PyTuple_Type, &inputs, &PyTuple_Type, &viewed, &PyTuple_Type, &fixed,
+          &PyTuple_Type, &given, &PyTuple_Type, &strides, &flags[0], &flags[1], &flags[2],
+          &flags[3])) {
     return nullptr;
   }
-  auto made_ = numbers_in(made), given_ = numbers_in(given);
+  auto inputs_ = numbers_in(inputs), viewed_ = numbers_in(viewed), fixed_ = numbers_in(fixed);
+  auto given_ = numbers_in(given);
   auto layouts = layouts_in(strides);
   if (PyErr_Occurred() != nullptr) return nullptr;
   if (layouts->size() != given_->size() ||
@@ -379,15 +442,17 @@ inline PyObject* new_recorded(PyTypeObject* type, PyObject* args, PyObject* keyw
   self->parts = parts;
   self->returned = returned;
   self->first_saved = first;
-  self->end_saved = end;
-  self->made = made_.release();
+  self->unchecked = unchecked;
+  self->symbols = symbols;
+  self->inputs = inputs_.release();
+  self->viewed = viewed_.release();
+  self->fixed = fixed_.release();
   self->given = given_.release();
   self->layouts = layouts.release();
-  self->has_autocast = flags[0] != 0;
-  self->has_symbols = flags[1] != 0;
-  self->has_unchecked = flags[2] != 0;
-  self->frees_saved = flags[3] != 0;
-  self->is_deterministic = flags[4] != 0;
+  self->hides = flags[0] != 0;
+  self->has_autocast = flags[1] != 0;
+  self->frees_saved = flags[2] != 0;
+  self->is_deterministic = flags[3] != 0;
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -401,7 +466,9 @@ inline void delete_recorded(PyObject* object) {
   auto* self = reinterpret_cast<Recorded*>(object);
   PyTypeObject* type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
-  delete self->made;
+  delete self->inputs;
+  delete self->viewed;
+  delete self->fixed;
   delete self->given;
   delete self->layouts;
   for (PyObject* each : self->parts) Py_XDECREF(each);
@@ -410,10 +477,14 @@ inline void delete_recorded(PyObject* object) {
 }
 
 inline PyMemberDef recorded_members[] = {
+    {"nodes", T_PYSSIZET, offsetof(Recorded, nodes), READONLY,
+     "how many calls were recorded by nodes of our own"},
+    {"passes", T_PYSSIZET, offsetof(Recorded, passes), READONLY,
+     "how many backward passes such nodes ran"},
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Recorded, vectorcall), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 
-inline PyObject* record_by_node(PyObject* object, PyObject* args);  // node.h
+inline PyObject* record_by_node(PyObject* object, PyObject* args);  // recording.h
 
 inline PyMethodDef recorded_methods[] = {
     {"record_by_node", record_by_node, METH_VARARGS,
