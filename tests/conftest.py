@@ -9,9 +9,13 @@ import random
 import shutil
 import sys
 import tempfile
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: Where compiled code is kept. A run must never find what another run or the user's own programs
 #: left there, or it would test yesterday's code; set the variable to keep a directory all the same.
@@ -74,17 +78,28 @@ def corpus_kernels() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup() -> None:
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """Have each test draw the same numbers, whichever tests its process ran before."""
+    _spare_the_collector(item)
     random.seed(0)
     if "torch" in sys.modules:
         sys.modules["torch"].default_generator.manual_seed(0)
 
 
-def pytest_collection_finish() -> None:
-    """Spare the collector what is there before the first test: torch alone is a million objects."""
-    gc.collect()
-    gc.freeze()
+def _spare_the_collector(item: pytest.Item) -> None:
+    """Pass over what was there before the first test of a file, in each collection from now on.
+
+    Torch alone is a million objects, and what a test leaves in caches of Dynamo and Inductor is
+    looked at by every later one that collects.
+    """
+    if _files[-1:] != [item.path]:
+        _files[:] = [item.path]
+        gc.collect()
+        gc.freeze()
+
+
+#: The file of the last test.
+_files: list[Path] = []
 
 
 def pytest_unconfigure() -> None:

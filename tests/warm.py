@@ -1,14 +1,16 @@
 """Python programs that find torch imported already, which takes seconds of each process's time.
 
-One process imports torch, without running any of it, and forks for every program that a test wants
-to have run in a process of its own. What depends on how an interpreter starts, or on what is read
-when torch is imported, wants a real new process: hash seeds, import costs, most of the environment.
+One process imports torch and what most programs take of this library, without running any of it,
+and forks for every program that a test wants to have run in a process of its own. What depends on
+how an interpreter starts, or on what is read when modules are imported, wants a real new process:
+hash seeds, import costs, most of the environment.
 """
 
 from __future__ import annotations
 
 import atexit
 import gc
+import importlib
 import json
 import os
 import re
@@ -19,7 +21,10 @@ import sys
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 #: What ``python -m pytest`` does.
 PYTEST = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
@@ -27,6 +32,24 @@ PYTEST = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
 #: What torch is imported in, whatever the first test to come here has changed. Python's handler of
 #: faults is off, since it would write after the last line before a crash.
 _ENVIRONMENT = {**os.environ, "PYTHONFAULTHANDLER": ""}
+
+#: What a first compilation imports, a second of each program's time.
+_TORCHS = (
+    "torch.export",
+    "torch._dynamo",
+    "torch._inductor.compile_fx",
+    "torch._inductor.codegen.cuda_combined_scheduling",
+    "torch._inductor.codegen.cpp_wrapper_gpu",
+    "torch._inductor.fx_passes.fuse_attention",
+    "torch._inductor.fx_passes.freezing_patterns",
+)
+_OURS = (
+    "wrapper_ir.aot.load",
+    "wrapper_ir.debugging.validation",
+    "wrapper_ir.emitters.python.module",
+    "wrapper_ir.frontends.inductor.convert.graph",
+    "wrapper_ir.runtime.kernels",
+)
 
 #: What Triton's bindings report at the end of a process that was forked: what the collector was
 #: told to pass over never goes. Programs that start by themselves end without it.
@@ -37,7 +60,11 @@ _LIMIT = 600
 
 
 def run(
-    program: str | Path, *args: str | Path, cwd: Path | None = None, **changes: str
+    program: str | Path,
+    *args: str | Path,
+    cwd: Path | None = None,
+    ours: bool | None = None,
+    **changes: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, as ``python -c`` and ``python FILE`` do.
 
@@ -45,6 +72,8 @@ def run(
         program: Its text, or its file.
         *args: What it finds in ``sys.argv``.
         cwd: The directory that it runs in.
+        ours: Whether it finds modules of this library imported, too; by default unless it is
+            pytest, which wants to import our plugin itself.
         **changes: Of the environment.
 
     Returns:
@@ -61,6 +90,7 @@ def run(
             "cwd": str(cwd or Path.cwd()),
             "environment": {**os.environ, **changes},
             "output": folder,
+            "ours": program != PYTEST if ours is None else ours,
         }
         status = _ask(request)
         out, err = (Path(folder, name).read_text(encoding="utf-8") for name in ("out", "err"))
@@ -94,19 +124,55 @@ def _server() -> subprocess.Popen[str]:
 
 
 def _serve() -> dict[str, Any] | None:
-    """Fork for each request; return it in the child, and None when there are no more."""
-    import torch._dynamo
-    import torch._inductor.compile_fx
-    import torch.export  # noqa: F401 - what the programs are spared
+    """Fork for each request; return it in the child, and None when there are no more.
 
+    A second process, which has our modules, does so for programs that may find them.
+    """
+    _import(_TORCHS)
+    _hash_sources()
+    (theirs, to_them), (answers, to_us) = os.pipe(), os.pipe()
+    if os.fork() == 0:
+        os.close(to_them)
+        os.close(answers)
+        _import(_OURS)
+        return _forked(os.fdopen(theirs), os.fdopen(to_us, "w"), None)
+    os.close(theirs)
+    os.close(to_us)
+    return _forked(sys.stdin, sys.stdout, (os.fdopen(to_them, "w"), os.fdopen(answers)))
+
+
+def _forked(
+    requests: TextIO, answers: TextIO, second: tuple[TextIO, TextIO] | None
+) -> dict[str, Any] | None:
+    """Answer each request with the status of a fork; let the second process, if any, do its own."""
     gc.freeze()  # else each child would copy, when it ends, all that lies in memory by then
-    for line in sys.stdin:
+    for line in requests:
+        request: dict[str, Any] = json.loads(line)
+        if second and request["ours"]:
+            print(line, end="", file=second[0], flush=True)
+            print(second[1].readline(), end="", file=answers, flush=True)
+            continue
         child = os.fork()
         if child == 0:
-            return json.loads(line)  # type: ignore[no-any-return]
+            return request
         _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+        print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
     return None
+
+
+def _import(modules: Iterable[str]) -> None:
+    for module in modules:
+        importlib.import_module(module)
+
+
+def _hash_sources() -> None:
+    """Have Inductor hash the sources of torch and of Triton, which each process's keys hold."""
+    from torch._inductor.codecache import torch_key
+    from torch._inductor.runtime.triton_compat import HAS_TRITON, triton_key
+
+    torch_key()
+    if HAS_TRITON:
+        triton_key()
 
 
 def _become(request: dict[str, Any]) -> None:

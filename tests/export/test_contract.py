@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +9,7 @@ import pytest
 import torch
 
 import wrapper_ir as wir
+from tests import warm
 from tests.export.support import plus_one
 from tests.release import TORCH
 
@@ -139,12 +138,7 @@ def test_ops_that_nobody_registered_are_all_named_at_load(tmp_path: Path) -> Non
         x = b.extern(f"contract::{name}(Tensor x) -> Tensor", x, result=x)
     b.returns(x)
     files = [wir.export(b.build(), tmp_path / file) for file in ("m.pt2", "m.so")]
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", LOAD, OPS, *map(str, files)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    done = warm.run(LOAD, OPS, *files)
     missing = "no library that is loaded has the ops 'contract::twice', 'contract::shift.much'"
     said = done.stdout.splitlines()
     assert [missing in line for line in said] == [True, True, False, False]

@@ -302,7 +302,7 @@ assert "wrapper_ir" not in sys.modules
 def test_the_environment_of_the_run_says_the_level(built: dict[str, Path], tmp_path: Path) -> None:
     expected = {"": 9, "names": 3, "off": 0, "compare": 10}
     pairs = [f"{n}={shutil.copy(built['scale'], tmp_path / f'{n}_.so')}" for n in expected]
-    done = warm.run(RUN, *pairs, WRAPPER_IR_DEBUG_OUTPUT="stdout")
+    done = warm.run(RUN, *pairs, ours=False, WRAPPER_IR_DEBUG_OUTPUT="stdout")
     assert done.returncode == 0, done.stderr
     shown = dict(part.split("\n", 1) for part in done.stdout.split("now ")[1:])
     assert {name: len(text.splitlines()) for name, text in shown.items()} == expected

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +11,7 @@ from torch import Tensor
 from torch._inductor import aoti_load_package
 
 import wrapper_ir as wir
+from tests import warm
 from tests.torchbind import LIBRARY, foo, needs_classes, of_class, queue
 
 if TYPE_CHECKING:
@@ -87,13 +86,7 @@ def test_they_travel_to_a_process_that_knows_only_torch_and_the_classes(
 ) -> None:
     library = wir.export(program, tmp_path / "turns.so", constants="beside")
     assert (tmp_path / "turns.constants").stat().st_size > 1000  # the archives are in there
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _ALONE, *map(str, (package, library, LIBRARY))],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=False,
-    )
+    done = warm.run(_ALONE, package, library, LIBRARY, cwd=tmp_path, ours=False)
     assert done.returncode == 0, done.stderr
     refused, found = json.loads(done.stdout)
     assert found == 2 * [[y.tolist() for y in wanted(Turns())]]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
 import wrapper_ir as wir
+from tests import warm
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
 TEXT = r"""wir 2
@@ -65,8 +65,7 @@ assert not any(name.startswith("wrapper_ir") for name in sys.modules)
 
 
 def run(library: Path, value: str = "2") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", USER, str(library), value]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return warm.run(USER, library, value, ours=False)
 
 
 def test_random_states_and_printing_need_no_python(tmp_path: Path) -> None:
@@ -115,8 +114,7 @@ def test_emitted_python_registers_the_ops_that_it_calls(tmp_path: Path) -> None:
     text = TEXT.replace("PLACES", "{} then {} of {size}").replace("  HOOK\n", "")
     file = tmp_path / "own.py"
     file.write_text(wir.emit(wir.parse(text), "python").source)
-    command = [sys.executable, "-c", ALONE, str(file)]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = warm.run(ALONE, file, ours=False)
     assert found.returncode == 0, found.stderr
     assert found.stdout.splitlines() == ["tensor([1., 2.]) then 3 of 2.5", "[]"]
 
@@ -138,7 +136,6 @@ def test_loading_registers_the_ops_that_only_python_has(target: str, tmp_path: P
     hook = 'wrapper_ir_inductor::intermediate_hook(%x, "x")'
     file = tmp_path / "own.wir"
     file.write_text("\n".join(lines).replace("HOOK", hook) + "\n")
-    command = [sys.executable, "-W", "ignore", "-c", LOADED, str(file), target]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = warm.run(LOADED, file, target)
     assert found.returncode == 0, found.stderr
     assert found.stdout.splitlines()[-1] == "[('x', [1.0, 2.0])]"

@@ -15,6 +15,7 @@ from torch._inductor import aoti_load_package
 from torch.export.pt2_archive import is_pt2_package
 
 import wrapper_ir as wir
+from tests import warm
 from tests.export.support import captured, nested, plus_one
 
 
@@ -177,5 +178,5 @@ def test_loading_takes_no_part_of_the_ir_and_no_compiler(room: str) -> None:
         "import sys, wrapper_ir; wrapper_ir.load_package;"
         f"print('wrapper_ir.aot.package.loader' in sys.modules, 'wrapper_ir.{room}' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    done = warm.run(code, ours=False)
     assert done.stdout.strip() == "True False"

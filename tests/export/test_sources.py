@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import subprocess
 import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -83,8 +82,7 @@ def test_a_folder_takes_no_part_of_the_ir_where_it_runs(tmp_path: Path, target: 
         "import sys; sys.path.insert(0, sys.argv[1]); import model;"
         "print(*(f'wrapper_ir.{each}' in sys.modules for each in ('runtime', 'lines', 'emitters')))"
     )
-    command = [sys.executable, "-c", code, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    done = warm.run(code, tmp_path, ours=False)
     assert done.stdout.split() == ["True", "False", "False"]
 
 

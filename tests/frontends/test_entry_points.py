@@ -344,7 +344,7 @@ def test_libraries_and_packages_run_without_us(
     folder: Path, told: list[dict[str, Any]], expected: Any
 ) -> None:
     assert told
-    done = warm.run(_ALONE, str(folder))
+    done = warm.run(_ALONE, folder, ours=False)
     assert done.returncode == 0, done.stderr
     alone = json.loads(done.stdout.splitlines()[-1])
     assert alone == {"package": expected, "methods": expected, "library": expected, "ours": []}

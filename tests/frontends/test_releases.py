@@ -45,7 +45,7 @@ print("captured")
 
 
 def capture_with(version: str, *gone: str, attempt: str = "") -> subprocess.CompletedProcess[str]:
-    return warm.run(PROGRAM, version, *gone, WRAPPER_IR_TRY_TORCH=attempt)
+    return warm.run(PROGRAM, version, *gone, ours=False, WRAPPER_IR_TRY_TORCH=attempt)
 
 
 @pytest.mark.parametrize(

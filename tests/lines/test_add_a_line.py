@@ -241,13 +241,13 @@ def tree(tmp_path: Path) -> Path:
 def test_the_five_steps_make_a_line_that_is_known_everywhere(tree: Path) -> None:
     assert len(carry_out(tree, slice(5))) == 7
     (text,) = [block.text for block in blocks(PAGE) if block.language == "wir"]
-    done = warm.run(TRY.format(tree=str(tree), text=text), cwd=tree)
+    done = warm.run(TRY.format(tree=str(tree), text=text), cwd=tree, ours=False)
     assert done.returncode == 0, done.stderr
 
 
 def test_a_line_with_a_stream_and_memory_takes_as_many_files(tree: Path) -> None:
     assert len(carry_out(tree, slice(5, 6))) == 7
-    done = warm.run(HARDER.format(tree=str(tree)), cwd=tree)
+    done = warm.run(HARDER.format(tree=str(tree)), cwd=tree, ours=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -258,9 +258,8 @@ def test_a_line_that_states_not_where_it_runs_is_found_when_it_is_imported(tree:
     start = text.index("class Prefetch(Line)")
     stated = "    runs: ClassVar[Runs] = Runs.STREAM\n"
     path.write_text(text[:start] + text[start:].replace(stated, "", 1), encoding="utf-8")
-    done = warm.run(
-        f"import sys; sys.path.insert(0, {str(tree)!r}); import wrapper_ir.lines", cwd=tree
-    )
+    program = f"import sys; sys.path.insert(0, {str(tree)!r}); import wrapper_ir.lines"
+    done = warm.run(program, cwd=tree, ours=False)
     assert done.returncode != 0
     assert "Prefetch does not state its 'runs' (docs/add-a-line.md)" in done.stderr
 
@@ -268,7 +267,7 @@ def test_a_line_that_states_not_where_it_runs_is_found_when_it_is_imported(tree:
 def test_a_line_that_no_visitor_knows_is_found_when_the_package_is_imported(tree: Path) -> None:
     carry_out(tree, slice(2))
     program = f"import sys; sys.path.insert(0, {str(tree)!r}); import wrapper_ir.lines"
-    done = warm.run(program, cwd=tree)
+    done = warm.run(program, cwd=tree, ours=False)
     assert done.returncode != 0
     assert "LineVisitor has no visit_zero, for Zero" in done.stderr
 

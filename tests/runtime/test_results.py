@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
+from tests import warm
 from wrapper_ir.runtime import (
     AlignmentError,
     InputLayoutError,
@@ -196,7 +195,7 @@ def test_importing_the_runtime_loads_nothing_of_the_compiler() -> None:
         "and m.split('.')[1] not in "
         "('runtime', 'toolchain', 'outputs', 'errors', 'devices', 'lazy', 'options', 'plugins')])"
     )
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    done = warm.run(text, ours=False)
     assert done.stdout.strip() == "[]"
 
 

@@ -76,6 +76,19 @@ def test_the_bound_is_kept_while_storing(tmp_path: Path) -> None:
     assert cache.stats().entries == 3
 
 
+def test_the_bound_is_kept_whoever_fills_the_rest(tmp_path: Path) -> None:
+    """A process looks again once it has filled a quarter of the room that it saw."""
+    cache, others = DiskCache(tmp_path, max_bytes=1_000_000), DiskCache(tmp_path)
+    cache.put(KEY, "o", b"x" * 100_000)
+    fill(others, 15, 100_000)
+    cache.put(OTHER, "o", b"x" * 100_000)
+    assert cache.stats().total_bytes > 1_000_000
+    for kind in ("a", "b"):
+        cache.put(OTHER, kind, b"x" * 100_000)
+    assert cache.stats().total_bytes <= 1_000_000
+    assert cache.get(OTHER, "b") is not None
+
+
 def test_a_new_entry_survives_a_bound_that_is_too_small(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path, max_bytes=10)
     cache.put(KEY, "so", b"x" * 50_000)

@@ -12,7 +12,7 @@ import torch
 from tests.toolchain.conftest import SCALE, SCALE_TYPES
 from wrapper_ir.toolchain import build, headers, kernel_files, kernels
 from wrapper_ir.toolchain.cache import DiskCache
-from wrapper_ir.toolchain.compiler import compile_flags, find_compiler
+from wrapper_ir.toolchain.compiler import compile_flags, find_compiler, include_flags
 from wrapper_ir.toolchain.errors import CompileError
 from wrapper_ir.toolchain.headers import HeaderStore
 from wrapper_ir.toolchain.isa import resolve
@@ -52,6 +52,20 @@ def check(cache: DiskCache, factor: int) -> None:
 def made_header(cache: DiskCache) -> Path:
     (found,) = cache.directory.glob("headers/*/prefix.h.gch")
     return found
+
+
+def test_it_holds_what_kernels_read_that_python_calls(cache: DiskCache, tmp_path: Path) -> None:
+    check(cache, 2)
+    compiler, header = find_compiler(cache), made_header(cache).with_suffix("")
+    flags = build.Target(resolve()).flags(compiler)
+    file = tmp_path / "bindings.cpp"
+    file.write_text('#include <cmath>\n#include "python/kernel.h"\n')
+    command = [*compiler.command, *flags, *include_flags(), "-H", "-fsyntax-only", str(file)]
+    alone = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    command += ["-include", str(header)]
+    beside = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert "Python.h" in alone
+    assert "Python.h" not in beside
 
 
 def test_the_first_build_makes_it_and_all_use_it(cache: DiskCache, counting_compiler: Path) -> None:

@@ -77,6 +77,7 @@ class DiskCache:
         self._scratch = directory / "tmp"
         self._lock_file = directory / "lock"
         self._spare: DiskCache | None = None
+        self._room = -1  # bytes to add before the next look at all entries
         _make_private(directory)
 
     @property
@@ -107,7 +108,8 @@ class DiskCache:
     def put(self, key: str, kind: str, payload: bytes | Path) -> Path:
         """Store an entry, replacing any with the same key, and return its file.
 
-        If the bound is then exceeded, older entries are removed at once, never the new one.
+        If the bound is then exceeded, older entries are removed, never the new one: at once, or
+        when this process has filled a quarter of the room that it found when it last looked.
         """
         if self.writable is not self:
             return self.writable.put(key, kind, payload)
@@ -125,7 +127,8 @@ class DiskCache:
             if error.errno in _FULL:
                 raise disk_full(self.directory) from error
             raise CacheDirError(directory=str(self.directory), reason=str(error)) from error
-        if len(content) > 1 << 14:  # a scan for each small record would cost more than it saves
+        self._room -= len(content)
+        if self._room < 0 and len(content) > 1 << 14:  # small records are not worth a look
             self.trim(keep=file)
         return file
 
@@ -182,7 +185,7 @@ class DiskCache:
         return CacheStats(
             directory=self.directory,
             entries=len(entries),
-            libraries=sum(file.suffix == ".so" for file in entries),
+            libraries=sum(file.endswith(".so") for file in entries),
             total_bytes=sum(status.st_size for status in entries.values()),
             max_bytes=self.max_bytes,
         )
@@ -200,9 +203,10 @@ class DiskCache:
         for file, status in entries:
             if total - removed <= bound:
                 break
-            if file != keep:
-                file.unlink(missing_ok=True)
+            if keep is None or file != os.fspath(keep):
+                Path(file).unlink(missing_ok=True)
                 removed += status.st_size
+        self._room = (self.max_bytes - (total - removed)) // 4
         return removed
 
     def clear(self) -> int:
@@ -232,12 +236,13 @@ class DiskCache:
         self.touch(file)
         return payload
 
-    def _entries(self) -> dict[Path, os.stat_result]:
+    def _entries(self) -> dict[str, os.stat_result]:
         found = {}
         for top in (self._objects, self.directory / "headers"):
-            for file in top.glob("*/*"):
-                with contextlib.suppress(OSError):  # removed by another process meanwhile
-                    found[file] = file.stat()
+            for folder in _scanned(top):
+                for entry in _scanned(folder.path):
+                    with contextlib.suppress(OSError):  # removed by another process meanwhile
+                        found[entry.path] = entry.stat()
         return found
 
     def _remove_stale(self) -> None:
@@ -246,6 +251,15 @@ class DiskCache:
             with contextlib.suppress(OSError):
                 if now - item.stat().st_mtime > _STALE_AFTER:
                     shutil.rmtree(item)
+
+
+def _scanned(folder: str | Path) -> list[os.DirEntry[str]]:
+    """Return what is in a folder; nothing if it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
 
 
 def default_dir() -> Path:

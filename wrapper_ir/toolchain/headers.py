@@ -1,13 +1,13 @@
 """Precompiled headers: made once per cache, before the first kernels that read them.
 
 Reading ``cpp_prefix.h`` takes g++ 1.3 s of the 1.5 s that a small kernel costs; with the header
-precompiled, a small kernel costs 0.5 s in all, and 0.25 s if a plugin of ours has instantiated the
-header's templates. Instances change the order of functions in objects, so they are for what is
-loaded where it is built, whose flags have ``INSTANCES``; what is shipped has the same bytes with
-any headers. Precompiling takes about 6 s and 160 MB, so the first build with a new cache waits
-once, as Inductor's does, and later builds are quick. ``prepare`` starts in the background before
-that, and a build then waits only for the remainder. Processes that build at the same time wait for
-the one that precompiles; if that one dies, the next one does it.
+precompiled, a small kernel costs 0.5 s in all, and 0.2 s if a plugin of ours has instantiated the
+header's templates and the headers of Python are in it, too. Instances change the order of functions
+in objects, so they are for what is loaded where it is built, whose flags have ``INSTANCES``; what
+is shipped has the same bytes with any headers. Precompiling takes about 6 s and 160 MB, so the
+first build with a new cache waits once, as Inductor's does, and later builds are quick. ``prepare``
+starts in the background before that, and a build then waits only for the remainder. Processes that
+build at the same time wait for the one that precompiles; if that one dies, the next one does it.
 
 Precompiled headers lie in the cache, or in the directory that ``WRAPPER_IR_HEADER_DIR`` names,
 which several caches may share. ``WRAPPER_IR_PRECOMPILE_HEADERS=0`` turns them off.
@@ -37,6 +37,9 @@ PREFIX = "torch/csrc/inductor/cpp_prefix.h"
 #: The flag of files that read instances of templates from their precompiled header.
 INSTANCES = "-DWIR_INSTANCES"
 
+#: What else kernels read that Python calls.
+_BINDINGS = NATIVE / "python" / "kernel.h"
+
 #: The plugin with which templates are instantiated in the header, not again in each file.
 _PLUGIN = NATIVE / "gcc" / "instantiate.cpp"
 
@@ -56,8 +59,10 @@ class HeaderStore:
         self._cache = cache
         self._environment = environment
         # Compilers without the plugin pass over the pragma.
-        instances = "#ifdef WIR_INSTANCES\n#pragma wir instantiate\n#endif\n"
+        more = '#include "python/kernel.h"\n' if header == PREFIX else ""
+        instances = f"#ifdef WIR_INSTANCES\n{more}#pragma wir instantiate\n#endif\n"
         self._text = f"#include <{header}>\n{instances}"
+        self._read = (_PLUGIN, *((_BINDINGS,) if more else ()))
         requested = os.environ.get("WRAPPER_IR_PRECOMPILE_HEADERS", "1") != "0"
         self._enabled = requested and (named is not None or cache.max_bytes >= _MIN_CACHE_BYTES)
 
@@ -117,15 +122,16 @@ class HeaderStore:
 
     def _header(self, compiler: Compiler, flags: Sequence[str]) -> Path:
         stamps = [f"{path.stat().st_mtime_ns} {path.stat().st_size}" for path in _watched()]
-        parts = [self._environment, self._text, _plugin(), compiler.version, *flags, *stamps]
+        parts = [self._environment, self._text, *map(_text, self._read), compiler.version]
+        parts += [*flags, *stamps]
         key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
         return self._top / key / "prefix.h"
 
 
 @functools.cache
-def _plugin() -> str:
-    """Return the text of the plugin, which is part of each header's key."""
-    return _PLUGIN.read_text("utf-8")
+def _text(file: Path) -> str:
+    """Return the text of a file of ours, which is part of each header's key."""
+    return file.read_text("utf-8")
 
 
 def _built_plugin(compiler: Compiler, folder: Path) -> Path:

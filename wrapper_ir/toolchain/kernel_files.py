@@ -128,8 +128,10 @@ _FILE_COST_PRECOMPILED: Final = 0.12
 _KERNEL_COST: Final = 0.04
 _CHARACTER_COST: Final = 2e-5
 
-#: Using more files must cut the time to this fraction to be worth the extra processor time.
+#: Using more files must cut the time to this fraction, and by these seconds, to be worth the extra
+#: processor time.
 _WORTH: Final = 0.93
+_LEAST_GAIN: Final = 0.1
 
 
 def cost(kernel: CppUnit) -> float:
@@ -149,7 +151,7 @@ def partition(kernels: Sequence[CppUnit], jobs: int, *, precompiled: bool) -> li
     for count in range(2, min(jobs, len(kernels)) + 1):
         bins = dealt(kernels, count)
         time = _wall_time(bins, fixed)
-        if time < best_time * _WORTH:
+        if time < min(best_time * _WORTH, best_time - _LEAST_GAIN):
             best, best_time = bins, time
     return best
 

@@ -6,8 +6,6 @@ import copy
 import importlib.util
 import logging
 import pickle
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +13,7 @@ import torch
 from torch import fx
 
 import wrapper_ir as wir
+from tests import warm
 from tests.emitters import corpus
 from tests.emitters.fx import support
 from tests.emitters.test_python_gpus import STATES
@@ -219,8 +218,7 @@ def test_other_processes(tmp_path: Path) -> None:
     module = support.emitted(program()).graph_module
     (tmp_path / "module.pkl").write_bytes(pickle.dumps(module))
     module.to_folder(tmp_path / "saved", "Saved")
-    args = [sys.executable, "-c", CHECK]
-    done = subprocess.run(args, check=False, capture_output=True, text=True, cwd=tmp_path)
+    done = warm.run(CHECK, cwd=tmp_path, ours=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == module.code.strip()
 
