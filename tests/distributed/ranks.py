@@ -518,12 +518,22 @@ def unlike(found: Any, wanted: Any, *, exact: bool = True, loose: bool = False) 
     return ""
 
 
+def choose_by_rule() -> None:
+    """Have all sides and ranks choose kernels' configurations by rule: sums depend on them."""
+    import torch._inductor.config as inductor_config
+
+    settings: Any = inductor_config  # whose attributes are made when it is imported
+    settings.deterministic = True
+    settings.test_configs.force_filter_reduction_configs = True
+
+
 def join(rank: int, folder: Path, device: torch.device, count: int = 2) -> None:
     """Meet the other ranks."""
     os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
     backend = "gloo"
     if device.type == "cuda":
         torch.cuda.set_device(rank)
+        choose_by_rule()
         backend = "nccl"
     store = dist.FileStore(str(folder / "store"), count)
     dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=PATIENCE)
