@@ -1,10 +1,3 @@
-// Recorded calls by one node of autograd: torch's function for this, and its node, where facts of the
-// graph say what they would do.
-//
-// A node is made by torch's class for it, so that Python sees what it always sees: the names, what is
-// saved, hooks. Of the two halves of such a node, Python's object and C++'s node, the second is
-// replaced by ours: its backward pass hands tensors to the program and takes tensors from it, none of
-// which becomes an object of Python. A pass that is not usual goes to torch's half, which ours keeps.
 // A node of autograd that runs a backward program, in the place of torch's for functions of Python.
 //
 // A node is made by torch's class for it, so that Python sees what it always sees: the names, what
