@@ -236,7 +236,8 @@ def test_inductor_stands_in_where_that_is_asked_for() -> None:
 
 def test_others_are_left_alone() -> None:
     torch._dynamo.reset()
-    gc.collect()  # a training step of an installation keeps us registered while it is there
+    gc.unfreeze()  # a training step of an installation keeps us registered while it is there
+    gc.collect()
     found = torch._inductor.compile_fx.compile_fx_aot
     with install():
         assert torch._inductor.compile_fx.compile_fx_aot is not found

@@ -32,7 +32,8 @@ pytestmark = [
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
     torch._dynamo.reset()
-    gc.collect()  # a training step of an installation keeps us registered while it is there
+    gc.unfreeze()  # a training step of an installation keeps us registered while it is there
+    gc.collect()
 
 
 def test_tables_are_given_back_with_the_last_step_that_may_need_them() -> None:
