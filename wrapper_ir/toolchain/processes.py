@@ -121,6 +121,7 @@ def in_background(name: str, work: Callable[[], object]) -> threading.Thread:
             work()
 
     thread = threading.Thread(target=run, name=f"wrapper_ir {name}", daemon=True)
+    _BEHIND.add(thread)
     thread.start()
     return thread
 
@@ -131,10 +132,20 @@ _EVERYWHERE = Running()
 _POOLS: Final[weakref.WeakSet[Running]] = weakref.WeakSet()
 
 
+#: Threads in the background.
+_BEHIND: Final[weakref.WeakSet[threading.Thread]] = weakref.WeakSet()
+
+#: How long the end of this process waits, in seconds, for them to remove what they have begun.
+_PATIENCE: Final = 1.0
+
+
 @atexit.register
 def _end() -> None:
     for running in (*_POOLS, _EVERYWHERE):
         running.stop()
+    limit = time.monotonic() + _PATIENCE
+    for thread in list(_BEHIND):
+        thread.join(max(0.0, limit - time.monotonic()))
 
 
 _thread = threading.local()
