@@ -11,18 +11,24 @@ import torch.distributed as dist
 
 import wrapper_ir as wir
 from tests.distributed import ranks
+from tests.release import TORCH
+from wrapper_ir.analysis.collectives import begins_work
 from wrapper_ir.frontends.inductor import statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from torch import Tensor
 
 pytestmark = [
     pytest.mark.skipif(not dist.is_available(), reason="this torch has no process groups"),
+    pytest.mark.skipif(TORCH < (2, 15), reason="it brought messages and meshes in graphs"),
     pytest.mark.filterwarnings("default"),  # torch warns of itself
 ]
 
-#: Those that need another rank (torch's reducer waits for it), or more files than a program.
+#: One that needs another rank, for which torch's reducer waits; and those that are captured or
+#: exported, not compiled, so that no option has them compared with their graphs.
 _ELSEWHERE = ("ddp", "exported", "exported split", "source", "captured", "captured split")
 
 
@@ -35,6 +41,28 @@ def alone() -> Iterator[None]:
     yield
     dist.destroy_process_group()
     torch._dynamo.reset()
+
+
+def received_into_an_argument(x: Tensor, y: Tensor) -> Tensor:
+    dist.irecv(y, 1).wait()  # type: ignore[union-attr]  # None for who is not in the group
+    return y + x
+
+
+def received_in_a_batch(x: Tensor, y: Tensor) -> Tensor:
+    messages = [dist.P2POp(dist.isend, x * 2, 1), dist.P2POp(dist.irecv, y, 1)]
+    for work in dist.batch_isend_irecv(messages):
+        work.wait()
+    return y + 1
+
+
+@pytest.mark.parametrize("function", [received_into_an_argument, received_in_a_batch])
+def test_receiving_may_write_to_an_argument(function: Callable[..., Tensor]) -> None:
+    statistics.reset()
+    compiled = torch.compile(function, backend="wrapper_ir", options={"validate": "error"})
+    with torch._dynamo.config.patch(enable_p2p_compilation=True), wir.record() as programs:
+        compiled(torch.ones(4), torch.zeros(4))
+    assert any(map(begins_work, programs[0].body))
+    assert not statistics.fallbacks
 
 
 @pytest.mark.parametrize("case", [case for case in ranks.CASES if case not in _ELSEWHERE])

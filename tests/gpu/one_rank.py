@@ -8,7 +8,6 @@ One process compiles (``compile_on_one_rank``), the other one loads what it has 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 from torch.distributed import _functional_collectives as collectives
 from torch.distributed.device_mesh import init_device_mesh
 
+from tests.distributed.ranks import join
 from wrapper_ir.frontends.inductor import statistics
 
 if TYPE_CHECKING:
@@ -76,11 +76,8 @@ def compared(model: nn.Module, x: Tensor, wanted: list[Tensor], way: str) -> tup
 
 def work(rank: int, folder: Path) -> None:
     """Train in each way."""
-    os.environ["NCCL_SOCKET_IFNAME"] = "lo"
-    torch.cuda.set_device(rank)
     here = torch.device("cuda", rank)
-    store = dist.FileStore(str(folder / "store"), 2)
-    dist.init_process_group("nccl", store=store, rank=rank, world_size=2, device_id=here)
+    join(rank, folder, here)
     torch.manual_seed(0)
     model = Block(init_device_mesh("cuda", (2,), mesh_dim_names=("tp",))).to(here)
     x = (torch.randn(64, 256, device=here) * (1 + rank)).requires_grad_()

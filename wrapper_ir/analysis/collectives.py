@@ -19,7 +19,7 @@ from wrapper_ir.lines.args import buffers_in
 from wrapper_ir.lines.traits import calls_op, op_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 class Kind(enum.Enum):
@@ -310,16 +310,11 @@ def messages(line: ir.ExternKernel) -> tuple[Message, ...]:
     facts = facts_of(line.op)
     if facts is None or facts.kind is not Kind.MESSAGES:
         return ()
-    name = line.op.partition(".")[0].partition("::")[2]
-    args = list(line.args)
-    if name == "batch_p2p_ops":
-        ops, peers, tags, tensors = (_items(arg) for arg in args[:4])
-        rows = zip(ops, peers, tags, tensors, strict=True)
-    else:
-        rows = zip([ir.StringArg(name)], args[1:2], args[2:3], args[:1], strict=True)
+    args = line.args[:4]
+    rows = _rows(line.op, tuple(map(_items, args)) if _is_batch(line.op) else args)
     return tuple(
-        Message(op == ir.StringArg("isend"), int(peer.value), int(tag.value), tensor.buffer)
-        for op, peer, tag, tensor in rows
+        Message(kind in _SENDS, int(peer.value), int(tag.value), tensor.buffer)
+        for kind, peer, tag, tensor in rows
         if isinstance(peer, ir.ScalarArg) and isinstance(peer.value, int)
         if isinstance(tag, ir.ScalarArg) and isinstance(tag.value, int)
         if isinstance(tensor, ir.BufferArg)
@@ -330,6 +325,25 @@ def _items(arg: ir.Arg) -> Sequence[ir.Arg]:
     return arg.items if isinstance(arg, ir.ListArg) else (arg,)
 
 
+#: What says in a line, and in a graph, that a message is sent.
+_SENDS: Final = (ir.StringArg("isend"), "isend")
+
+
+def _name_of(op: str) -> str:
+    return op.partition(".")[0].partition("::")[2]
+
+
+def _is_batch(op: str) -> bool:
+    return _name_of(op) == "batch_p2p_ops"
+
+
+def _rows(op: str, args: Sequence[Any]) -> Iterable[tuple[Any, Any, Any, Any]]:
+    """Return kind, peer, tag and tensor of each message of a call."""
+    if _is_batch(op):
+        return zip(*args[:4], strict=True)
+    return [(_name_of(op), args[1], args[2], args[0])]
+
+
 # Facts about calls in a graph, of which ``args`` are the arguments.
 
 
@@ -338,13 +352,10 @@ def received(op: str, args: Sequence[Any]) -> Sequence[Any]:
 
     Schemas do not say that receiving writes to an argument and returns it.
     """
-    facts, name = facts_of(op), op.partition("::")[2]
+    facts = facts_of(op)
     if facts is None or facts.kind is not Kind.MESSAGES:
         return ()
-    if name == "batch_p2p_ops":
-        pairs = zip(args[0], args[3], strict=True)
-        return [tensor if kind == "irecv" else None for kind, tensor in pairs]
-    return args[:1] if name == "irecv" else ()
+    return [None if kind in _SENDS else tensor for kind, _, _, tensor in _rows(op, args)]
 
 
 def waited_for(op: str, args: Sequence[Any]) -> Sequence[Any]:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import torch
 
 from wrapper_ir.aot.errors import Reporter, input_specs
-from wrapper_ir.aot.package.library import in_memory, load_error, other_device
+from wrapper_ir.aot.opening import OncePerDevice, in_memory
+from wrapper_ir.aot.package.library import load_error
 from wrapper_ir.devices import CPU
 from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.options.schema import made_with
@@ -193,33 +194,24 @@ def boxed_call(  # noqa: PLR0913 - called by a module's text
     return function
 
 
-_opening = threading.Lock()
-_open_libraries: dict[tuple[str, ...], Any] = {}
+_open_libraries: OncePerDevice[Any] = OncePerDevice(
+    lambda found: extension_module().bound_device(found)
+)
 
 
 def _open(module: Any, file: Path, symbol: str) -> Any:  # noqa: ANN401 - a capsule
     """Open a library, once per process and device that its program is loaded for."""
-    with _opening:
-        found = _open_once(module, lambda: str(file), (str(file), symbol))
-        if here := other_device(module.bound_device(found)):
-            place = partial(_copied, file)
-            found = _open_once(module, place, (str(file), symbol, here))
-            module.bound_device(found)
-        return found
 
-
-def _open_once(module: Any, place: Callable[[], str], key: tuple[str, ...]) -> Any:  # noqa: ANN401
-    if key not in _open_libraries:
+    def open_it(path: str) -> Any:  # noqa: ANN401 - a capsule
         try:
-            _open_libraries[key] = module.open(place(), key[1])
+            return module.open(path, symbol)
         except ImportError as error:
-            raise load_error(key[0], error) from error
-    return _open_libraries[key]
+            raise load_error(str(file), error) from error
 
+    def open_copy() -> Any:  # noqa: ANN401 - a capsule
+        return open_it(in_memory(file.name, memoryview(file.read_bytes())))
 
-def _copied(file: Path) -> str:
-    """Copy a library to memory, so that it can be opened once more, and return its path."""
-    return in_memory(file.name, memoryview(file.read_bytes()))
+    return _open_libraries.opened((str(file), symbol), partial(open_it, str(file)), open_copy)
 
 
 #: Levels of probes, indexed by ``wir::ProbeLevel``.

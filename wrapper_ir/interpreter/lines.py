@@ -284,8 +284,8 @@ class LineRunner(ir.LineVisitor[None]):
 
         def run() -> None:
             if begins_work(line):
-                names = dict.fromkeys((*worked_on(line, found), *(r.out for r in made)))
-                mix(*([frame.find(n).tensor for n in each] for each in (found.reads, names)))
+                names = found.reads, worked_on(line, found)
+                mix(*([frame.find(name).tensor for name in each] for each in names))
                 return
             value = self._watched(line.op, passed, lambda: op(*args, **kwargs))
             for result in made:

@@ -328,8 +328,7 @@ def _touched_by(line: ir.AnyLine, frame: Frame) -> Iterator[Touched]:
     found = ir.effects(line, frame.program)
     viewed = {alias.source for alias in found.aliases}
     reads = [name for name in found.reads if name not in viewed and name not in found.writes]
-    written = worked_on(line, found) if begins_work(line) else (*found.writes, *found.defines)
-    for names, is_written in ((reads, False), (written, True)):
+    for names, is_written in ((reads, False), (worked_on(line, found), True)):
         for name in names:
             buffer = frame.buffers.get(name) or frame.constants.get(name)
             if buffer is not None and is_plain(buffer.tensor):

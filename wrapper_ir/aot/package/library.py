@@ -10,16 +10,14 @@ import contextlib
 import ctypes
 import hashlib
 import os
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from wrapper_ir.aot.opening import OncePerDevice, in_memory
 from wrapper_ir.devices import registered
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.outputs import why
 from wrapper_ir.runtime import _private as private
-from wrapper_ir.runtime.devices import current_device
-from wrapper_ir.runtime.living import OPENED_FROM_MEMORY
 from wrapper_ir.toolchain.errors import LibraryLoadError
 
 if TYPE_CHECKING:
@@ -137,8 +135,7 @@ class Library:
         return (text.value or b"").decode()
 
 
-_guard = threading.Lock()
-_libraries: Final[dict[str, Library]] = {}
+_libraries: Final = OncePerDevice(Library.bound_device)
 
 
 def open_library(model: Model, folder: Path | None = None) -> Library:
@@ -174,31 +171,15 @@ def open_file(file: Path) -> Library:
 
 
 def _opened(library: str, key: str, place: Callable[[], str]) -> Library:
-    """Open a library once for equal keys; ``place`` puts it into a file and returns the path.
+    """Open a library once for equal keys; ``place`` puts it into a file and returns the path."""
 
-    One that is bound to another device than the current one is opened once more for that.
-    """
-    with _guard:
-        found = _opened_once(library, key, place)
-        if here := other_device(found.bound_device()):
-            found = _opened_once(library, f"{key} on {here}", place)
-            found.bound_device()
-        return found
-
-
-def _opened_once(library: str, key: str, place: Callable[[], str]) -> Library:
-    if key not in _libraries:
+    def open_it() -> Library:
         try:
-            _libraries[key] = Library(ctypes.CDLL(place()))
+            return Library(ctypes.CDLL(place()))
         except (OSError, AttributeError) as error:
             raise load_error(library, error) from error
-    return _libraries[key]
 
-
-def other_device(bound: str) -> str:
-    """Return the current device if a library that is bound to one needs a copy for it, else ""."""
-    here = str(current_device(bound.partition(":")[0])) if bound else ""
-    return "" if here == bound else here
+    return _libraries.opened(key, open_it, open_it)
 
 
 def load_error(library: str, error: Exception) -> LibraryLoadError:
@@ -207,17 +188,6 @@ def load_error(library: str, error: Exception) -> LibraryLoadError:
     sides = (kind.cpp for kind in registered() if kind.cpp is not None and kind.cpp.without)
     hint = next((side.without for side in sides if side.library in reason), None)
     return LibraryLoadError(library=library, reason=reason, hint=hint)
-
-
-def in_memory(library: str, content: memoryview) -> str:
-    """Copy a library to a memory file, and return its path."""
-    # It stays open: the loader would take another file with the same number for this one.
-    descriptor = os.memfd_create(Path(library).name)
-    with open(descriptor, "wb", closefd=False) as memory:
-        memory.write(content)
-    name = f"/proc/self/fd/{descriptor}"
-    OPENED_FROM_MEMORY.add(name)
-    return name
 
 
 def _in_folder(model: Model, folder: Path) -> str:
