@@ -62,7 +62,7 @@ def nothing(graph: Callable[..., object], _: object) -> Callable[..., object]:
     return run
 
 
-#: How each way compiles.
+#: How each way calls ``torch.compile``; empty for ``wir.jit``.
 WAYS: dict[str, dict[str, Any]] = {
     STOCK: {"options": {"triton.cudagraphs": True}},  # which that mode stands for
     ALONE: {"backend": nothing},
@@ -71,6 +71,7 @@ WAYS: dict[str, dict[str, Any]] = {
         "backend": "wrapper_ir",
         "options": {"emitter": "cpp", "build": "wait", "cuda_graph": True},
     },
+    "wir.jit, C++": {},  # which has no Dynamo, and no guards
 }
 
 #: The largest ratio.
@@ -173,11 +174,7 @@ def measure_here(rank: int, ranks: int, folder: Path, given: argparse.Namespace)
     token, place = torch.tensor([[17]], device=device), torch.tensor([16], device=device)
     record: dict[str, Any] = {"machine": machine()}
     with torch.no_grad():
-        how = WAYS[given.ways[0]]
-        if given.without_guards:
-            skip = {"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}
-            how = how | {"options": how.get("options", {}) | skip}
-        run = torch.compile(model, **how)
+        run = _compiled(model, given.ways[0], with_guards=not given.without_guards)
         digest, begin = hashlib.sha256(), time.perf_counter()
         for _ in range(8):
             digest.update(run(token, place).contiguous().view(torch.uint8).cpu().numpy().tobytes())
@@ -200,6 +197,17 @@ def measure_here(rank: int, ranks: int, folder: Path, given: argparse.Namespace)
     if len({each["bits"] for each in everywhere}) > 1:
         record["bits"] = "ranks differ"
     on_ranks.leave(record, folder)
+
+
+def _compiled(model: nn.Module, way: str, *, with_guards: bool) -> Callable[..., Tensor]:
+    if how := WAYS[way]:
+        if not with_guards:
+            skip = {"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}
+            how = how | {"options": how.get("options", {}) | skip}
+        return torch.compile(model, **how)
+    import wrapper_ir as wir
+
+    return wir.jit(model, target="cpp", cuda_graph=True, fallback=False)
 
 
 def _times(call: Callable[[], object], device: torch.device, count: int) -> dict[str, float]:

@@ -310,6 +310,21 @@ def captured_split(compiled: Compile, emitter: str = "") -> Any:
     return wir.compile(wir.load(path), emitter)(x)[0]
 
 
+def jitted_split(compiled: Compile, emitter: str = "") -> Any:
+    """Calls without Dynamo: of two sizes, and after weights have changed and been replaced."""
+    import wrapper_ir as wir
+
+    module, found = split().eval(), []
+    call: Any = wir.jit(module, target=emitter, fallback=False) if emitter else compiled(module)
+    with torch.no_grad():
+        for rows in (4, 4, 7):
+            found.append(call(torch.ones(rows, 6, device=DEVICE)))
+            module.up.weight.mul_(2)
+        module.down.weight = nn.Parameter(module.down.weight * 3)
+        found += [call(torch.ones(rows, 6, device=DEVICE)) for rows in (7, 5)]
+    return found
+
+
 def exported_split(compiled: Compile, emitter: str = "") -> Any:
     """Packages and libraries of each rank, in torch's loaders and in ours."""
     import wrapper_ir as wir
@@ -411,6 +426,7 @@ CASES: dict[str, tuple[Callable[..., Any], str, tuple[str, ...]]] = {
     "captured": (captured, "all_gather_into_tensor", EMITTERS),
     "exported": (exported, "all_gather_into_tensor", ("cpp",)),
     "captured split": (captured_split, "all_reduce_", EMITTERS),
+    "jitted split": (jitted_split, "all_reduce_", EMITTERS),
     "exported split": (exported_split, "all_reduce_", ("cpp",)),
     "source": (source, "all_reduce_", ("python", "cpp")),
     "on one rank": (on_one_rank, "all_gather_into_tensor", EMITTERS),
@@ -477,7 +493,7 @@ def ours(name: str, emitter: str, wanted: Any) -> str:
 
     run, op, _ = ALL[name]
     statistics.reset()
-    captures = run in (captured, exported, captured_split, exported_split, source)
+    captures = run in (captured, exported, captured_split, jitted_split, exported_split, source)
     given = {"emitter": emitter} if captures else {}
     compiled = partial(torch.compile, backend="wrapper_ir", options={"emitter": emitter})
     with wir.record() as programs:

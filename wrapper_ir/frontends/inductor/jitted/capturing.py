@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ from wrapper_ir.emitters.registry import make_emitter
 from wrapper_ir.frontends.common.exported import memory_key
 from wrapper_ir.frontends.inductor.capture_model import capture
 from wrapper_ir.frontends.inductor.export_guards import FixedSizeWarning, LostSizesWarning
+from wrapper_ir.frontends.inductor.jitted.distributed import held_by
 from wrapper_ir.frontends.inductor.jitted.structure import (
     Call,
     Kind,
@@ -69,6 +71,10 @@ _READING: Final = frozenset(
 )
 
 
+#: Where torch's modules are that keep the books of a trace, which is nothing that a model does.
+_TRACERS: Final = ("torch.fx.experimental.", "torch._subclasses.")
+
+
 class _Watch(TorchFunctionMode):
     """Refuses, while a model is traced, what a program would not do at each call.
 
@@ -89,6 +95,8 @@ class _Watch(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        if str(sys._getframe(1).f_globals.get("__name__")).startswith(_TRACERS):
+            return func(*args, **(kwargs or {}))
         name = getattr(func, "__name__", "")
         is_setter = name == "__set__"
         if name in ("__get__", "__set__"):
@@ -154,6 +162,8 @@ class Trace:
             if isinstance(value, _TRACED):
                 returned.append(value)
                 return Node(Kind.RESULT, type(value), len(returned) - 1)
+            if isinstance(value, Tensor):
+                self.watch.refuse(f"it returns a {type(value).__name__}")
             if not is_unchanging(value):
                 self.watch.refuse(f"it returns a {type(value).__name__} that it did not compute")
             return Node(Kind.VALUE, type(value), value=value)
@@ -239,7 +249,9 @@ def make(
     examples = _examples(call.tensors, reached.tensors)
     auto = [dict.fromkeys(sorted(dims), Dim.AUTO) or None for dims in dynamic]
     shapes = (tuple(auto),) if any(auto) else None
+    # Tracing replaces these: what is registered, and what that holds.
     registered = {id(each) for each in module.own.values()}
+    registered |= {id(held_by(each)) for each in reached.distributed if id(each) in registered}
     with (
         _unchanged([each for each in reached.tensors if id(each) not in registered]),
         warnings.catch_warnings(),

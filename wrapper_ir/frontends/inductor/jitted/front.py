@@ -194,6 +194,8 @@ class Jitted(Generic[P, R]):
         function, target, reason = self.__wrapped__, self._target, ""
         records = any(each.requires_grad for each in (*call.tensors, *reached.tensors))
         try:
+            if has_grad and reached.distributed:
+                raise OddCallError(_DISTRIBUTED)
             if has_grad and records:
                 return make_recorded(function, call, reached, target), "", fixed
             dynamic = self._dimensions(call)
@@ -278,6 +280,10 @@ class Jitted(Generic[P, R]):
 
 
 _SHARING: Final = "what it writes to shares memory with what else it reads"
+_DISTRIBUTED: Final = (
+    "a tensor that it reads is a DTensor, of which no gradients are recorded: call it under"
+    " torch.no_grad(), or with training=False"
+)
 
 
 def _calling(function: Any) -> Any:

@@ -79,7 +79,10 @@ NOTHING: Final[Any] = NotImplemented
 def contents_of(owner: Any, name: str | None = None) -> Any:
     """Return what a list, set, function or cell has now, or an object in a slot."""
     if name is not None:
-        return getattr(owner, name, NOTHING)
+        try:  # past what its class makes of that, and torch while it traces
+            return object.__getattribute__(owner, name)
+        except AttributeError:
+            return NOTHING
     if isinstance(owner, list):
         return tuple(list.__iter__(owner))
     if isinstance(owner, set):
@@ -120,7 +123,8 @@ class Reached:
         items: Of dicts and classes.
         watched: Lists, sets, functions, cells and slots with their contents, as the table takes
             them: ``(owner, contents)``, of a slot ``(owner, name, contents)``.
-        tensors: All tensors.
+        tensors: All tensors, those among them that distributed ones hold.
+        distributed: The distributed tensors.
         modules: All modules, the outer before the inner ones.
         problems: Why calls cannot be tested soundly.
     """
@@ -128,6 +132,7 @@ class Reached:
     items: list[Items] = field(default_factory=list)
     watched: list[tuple[Any, ...]] = field(default_factory=list)
     tensors: list[Tensor] = field(default_factory=list)
+    distributed: list[Tensor] = field(default_factory=list)
     modules: list[nn.Module] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 

@@ -28,6 +28,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from torch import Tensor, nn
 from torch.nn.modules import module as module_hooks
 
+from wrapper_ir.frontends.inductor.jitted.distributed import (
+    PARTS_OF_DISTRIBUTED,
+    has_no_effects,
+    is_distributed,
+)
 from wrapper_ir.frontends.inductor.jitted.reached import Items, Reached, contents_of, items_of
 from wrapper_ir.frontends.inductor.jitted.structure import is_unchanging
 
@@ -184,6 +189,10 @@ class _Walk:
 
     def _enter(self, value: Any) -> None:
         match value:
+            case Tensor() if is_distributed(value):
+                self.found.distributed.append(value)
+                for name in PARTS_OF_DISTRIBUTED:
+                    self._take_slot(value, name)
             case Tensor():
                 self.found.tensors.append(value)
             case nn.Module():
@@ -265,7 +274,7 @@ class _Walk:
     def _enter_module(self, module: nn.Module) -> None:
         self.found.modules.append(module)
         hooks = (each for name, each in module.__dict__.items() if name in _HOOKS)
-        if any(hooks):
+        if not all(map(has_no_effects, itertools.chain.from_iterable(map(dict.values, hooks)))):
             self.found.problems.append(f"hooks are registered for a {type(module).__name__}")
         bases = [each for each in type(module).__mro__ if not _is_entered(each.__module__)]
         if bases[0] is not nn.Module:  # torch's code reads what its class needs
