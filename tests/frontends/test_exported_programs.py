@@ -274,6 +274,15 @@ def test_an_argument_that_no_program_takes() -> None:
         wir.capture(lambda x, n: x + 1, (torch.ones(2), 1j))
 
 
+def wordless(x: torch.Tensor) -> torch.Tensor:
+    raise NotImplementedError
+
+
+def test_an_error_without_words_says_where_it_comes_from() -> None:
+    with pytest.raises(CaptureError, match=r"says: NotImplementedError in wordless \(.*\.py\)"):
+        wir.capture(wordless, (torch.ones(2),))
+
+
 def test_an_argument_that_is_none_stays_none() -> None:
     run = wir.compile(wir.capture(lambda x, mask: x if mask is None else x * mask, (ARGS[0], None)))
     assert torch.equal(run(ARGS[0], None)[0], ARGS[0])

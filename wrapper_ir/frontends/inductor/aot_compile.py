@@ -25,6 +25,7 @@ from wrapper_ir.frontends.inductor import session as sessions
 from wrapper_ir.frontends.inductor.errors import (
     CaptureError,
     UnsupportedLineError,
+    words_of,
 )
 from wrapper_ir.frontends.inductor.folding import folding_apart, inner_compiler, with_folding
 from wrapper_ir.frontends.inductor.identity import is_bisected_away
@@ -95,11 +96,11 @@ def lower_graph(
             if isinstance(inner, UnsupportedLineError):
                 inner.hint = "under torch.compile, Inductor's own wrapper can stand in"
             raise inner from None
-        raise CaptureError(problem=f"Inductor says: {error}") from error
+        raise CaptureError(problem=f"Inductor says: {words_of(error)}") from error
     except WrapperIRError:
         raise
     except Exception as error:  # from torch's own steps before Inductor, such as for aliased inputs
-        raise CaptureError(problem=f"torch says: {error}") from error
+        raise CaptureError(problem=f"torch says: {words_of(error)}") from error
     program = _program_of(product)
     if folding.product is not None:
         inner = _program_of(folding.product.filename)

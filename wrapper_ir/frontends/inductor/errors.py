@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any, ClassVar
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.releases import in_words
+
+
+def words_of(error: Exception) -> str:
+    """Return what an error says; of one without words, what it is and where it comes from."""
+    if text := str(error).strip():
+        return text
+    kind = type(error).__name__
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{kind} in {frames[-1].name} ({frames[-1].filename})" if frames else kind
 
 
 class UnsupportedLineError(WrapperIRError):

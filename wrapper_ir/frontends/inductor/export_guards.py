@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.common.expressions import REAL_FUNCTIONS, to_scalar
-from wrapper_ir.frontends.inductor.errors import CaptureError
+from wrapper_ir.frontends.inductor.errors import CaptureError, words_of
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.control import BufferInput
 from wrapper_ir.lines.program import Program, SymbolInfo
@@ -63,7 +63,7 @@ def example_leaves(
         check: Any = exported._get_flat_args_with_check
         leaves, spec = check(tuple(args or ()), dict(kwargs or {}))
     except Exception as error:
-        raise CaptureError(problem=f"its arguments do not match: {error}") from error
+        raise CaptureError(problem=f"its arguments do not match: {words_of(error)}") from error
     if spec != exported.call_spec.in_spec:
         found = f"they are {spec}, not {exported.call_spec.in_spec}"
         raise CaptureError(problem=f"its arguments do not match: {found}")

@@ -15,6 +15,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.compiler import compile_graph
+from wrapper_ir.frontends.inductor.errors import words_of
 from wrapper_ir.frontends.inductor.jitted.capturing import Made, Target, Trace
 from wrapper_ir.frontends.inductor.jitted.structure import Call, OddCallError
 from wrapper_ir.frontends.inductor.settings import Settings
@@ -72,7 +73,9 @@ def make_recorded(function: Any, call: Call, reached: Reached, target: Target) -
         problem = module.trace.watch.problem
         if not problem and any(at >= count for at in module.written):
             problem = "it writes to an argument while gradients are recorded"
-        text = error.message if isinstance(error, WrapperIRError) else f"torch says: {error}"
+        text = (
+            error.message if isinstance(error, WrapperIRError) else f"torch says: {words_of(error)}"
+        )
         raise OddCallError(problem or text.partition("\n")[0]) from error
     written = [at - count for at in sorted(module.written) if at >= count]
     changed = [own[at] for at in sorted(module.written) if at < count]
