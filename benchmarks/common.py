@@ -228,4 +228,5 @@ def show(
         table.add_column(column, justify="left" if number == 0 else "right")
     for row in rows:
         table.add_row(*row)
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
+    wide = max(120, Console(width=1000).measure(table).maximum)
+    Console(width=None if sys.stdout.isatty() else wide).print(table)
