@@ -1,6 +1,10 @@
 // What a program was made from besides arguments: the thread's modes, and the model's state.
 #pragma once
 
+#include <algorithm>
+#include <deque>
+#include <tuple>
+
 #include <ATen/Context.h>
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/SavedTensorHooks.h>
@@ -76,6 +80,15 @@ class TensorTest {
   }
   TensorTest(TensorTest&&) = default;  // which leaves the numbers where they are
 
+  bool operator==(const TensorTest& other) const {
+    const auto facts = [](const TensorTest& test) {
+      const wir::TensorSpec& spec = test.spec_;
+      return std::tie(spec.dtype, spec.device_type, spec.device_index, spec.plain, test.size_,
+                      test.stride_, test.recorded_);
+    };
+    return facts(*this) == facts(other);
+  }
+
   bool operator()(const at::Tensor& tensor) const {
     return matches(spec_, spec_.device_index, tensor) && recorded(tensor) == recorded_;
   }
@@ -130,9 +143,11 @@ class State {
   // A tensor and how to test it. Its storage is part of that if the program writes to some.
   void add_tensor(PyObject* value, PyObject* test, bool with_storage) {
     if (!is_tensor(value)) throw pybind11::type_error("a model's tensor is none");
-    const at::Tensor& tensor = THPVariable_Unpack(value);
-    tensors_.push_back({borrowed(value), TensorTest(test),
-                        with_storage ? storage_of(tensor) : nullptr});
+    TensorTest made(test);
+    const auto same = std::find(tests_.begin(), tests_.end(), made);
+    const TensorTest* kept = same == tests_.end() ? &tests_.emplace_back(std::move(made)) : &*same;
+    tensors_.push_back(
+        {borrowed(value), kept, with_storage ? storage_of(THPVariable_Unpack(value)) : nullptr});
   }
 
   bool holds() {
@@ -151,21 +166,26 @@ class State {
   }
 
   bool tensors_fit() const {
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      const Tensor& each = tensors_[i];
-      if (i + kAhead < tensors_.size()) __builtin_prefetch(value(i + kAhead));
-      if (i + kAhead / 2 < tensors_.size()) {
-        const auto* next = reinterpret_cast<const char*>(tensor(i + kAhead / 2).unsafeGetTensorImpl());
-        for (const int line : {0, 64, 128}) __builtin_prefetch(next + line);
+    // A tensor is found in three steps, and each of them is taken for another one: Python's object
+    // leads to torch's, and that to what autograd knows of it.
+    const std::size_t count = tensors_.size();
+    for (std::size_t i = 0; i < count + 2 * kAhead; ++i) {
+      if (i < count) __builtin_prefetch(value(i));
+      if (const std::size_t at = i - kAhead; at < count) fetch(impl_of(at));
+      if (const std::size_t at = i - kAhead - kAhead / 2; at < count) {
+        fetch(impl_of(at)->autograd_meta());
       }
+      const std::size_t at = i - 2 * kAhead;
+      if (at >= count) continue;
+      const Tensor& each = tensors_[at];
       const at::Tensor& tensor = THPVariable_Unpack(each.value.ptr());
-      if (!each.test(tensor)) return false;
+      if (!(*each.test)(tensor)) return false;
       if (each.storage != nullptr && storage_of(tensor) != each.storage) return false;
     }
     return true;
   }
 
-  PyObject* value(std::size_t i) const { return tensors_.at(i).value.ptr(); }
+  PyObject* value(std::size_t i) const { return tensors_[i].value.ptr(); }
   const at::Tensor& tensor(std::size_t i) const { return THPVariable_Unpack(value(i)); }
 
   bool shares_storage(const void* storage) const {
@@ -272,9 +292,17 @@ class State {
 
   struct Tensor {
     Object value;
-    TensorTest test;
+    const TensorTest* test;  // of `tests_`: most tensors of a model are alike
     const void* storage;
   };
+
+  const c10::TensorImpl* impl_of(std::size_t i) const { return tensor(i).unsafeGetTensorImpl(); }
+
+  static void fetch(const void* object) {
+    for (const int line : {0, 64, 128}) {
+      __builtin_prefetch(static_cast<const char*>(object) + line);
+    }
+  }
 
   static PyObject* dict_of(PyTypeObject* type) {
 #if PY_VERSION_HEX < 0x030C0000
@@ -289,6 +317,7 @@ class State {
   std::vector<Dict> dicts_;
   std::vector<Seen> seen_;  // of the same number
   std::vector<Watched> watched_;
+  std::deque<TensorTest> tests_;
   std::vector<Tensor> tensors_;
 };
 
