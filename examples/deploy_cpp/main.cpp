@@ -77,6 +77,9 @@ int main(int argc, char** argv) {
   for (int i = first + 1; i < argc; ++i) sizes.push_back(std::atoll(argv[i]));
   try {
     return run(argv[first], sizes, calls);
+  } catch (const c10::Error& error) {  // its what() ends with a backtrace
+    std::cerr << error.what_without_backtrace() << '\n';
+    return EXIT_FAILURE;
   } catch (const std::exception& error) {
     std::cerr << error.what() << '\n';
     return EXIT_FAILURE;

@@ -92,6 +92,9 @@ int main(int argc, char** argv) {
   try {
     run(argv[1], sizes);
     return EXIT_SUCCESS;
+  } catch (const c10::Error& error) {  // its what() ends with a backtrace
+    std::cerr << error.what_without_backtrace() << '\n';
+    return EXIT_FAILURE;
   } catch (const std::exception& error) {
     std::cerr << error.what() << '\n';
     return EXIT_FAILURE;

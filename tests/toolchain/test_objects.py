@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from wrapper_ir.toolchain import compiler as cxx
 from wrapper_ir.toolchain.cache import DiskCache
 from wrapper_ir.toolchain.compiler import NATIVE, find_compiler, generated_flags, stand_in
 from wrapper_ir.toolchain.errors import CompileError, LinkError
@@ -110,6 +111,17 @@ def test_a_hint_belongs_to_what_the_compiler_says(tmp_path: Path) -> None:
     with pytest.raises(CompileError) as caught:
         compiled(DiskCache(tmp_path), translation("int bad = nonsense;\n", hints=hints))
     assert caught.value.hint == "say something else"
+
+
+def test_missing_headers_of_python_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = cxx.include_dirs()[1:]
+    monkeypatch.setattr(cxx, "include_dirs", lambda: (tmp_path, *torch))
+    with pytest.raises(CompileError) as caught:
+        compiled(DiskCache(tmp_path), translation("#include <Python.h>\n", hints={"": "other"}))
+    assert "install the headers of Python: " in str(caught.value.hint)
+    assert "/Python.h is in python3." in str(caught.value.hint)
 
 
 def test_our_own_files_are_found_and_are_in_the_key(tmp_path: Path) -> None:

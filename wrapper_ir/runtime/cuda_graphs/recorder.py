@@ -56,7 +56,7 @@ class CudaRecorder:
     """Captures CUDA graphs of one GPU that share one pool of memory."""
 
     def __init__(self, device: torch.device) -> None:
-        self.device = current_device(device)
+        self.device: torch.device = current_device(device)
         self._index: int = self.device.index
         self._pool: Any = None
         self._capturing: torch.cuda.Stream | None = None
