@@ -93,7 +93,7 @@ gpu: setup ## what needs a GPU and Triton: tests, then the cost of a call
 check: setup ## ruff, black, mypy, import-linter, the documents as a site
 	$(BIN)/ruff check .
 	$(BIN)/black --check --quiet .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers $(WORKERS)
 	$(BIN)/lint-imports
 	$(SITE)
 

@@ -74,7 +74,7 @@ def _run(code: str, page: Path, folder: Path) -> subprocess.CompletedProcess[str
     # A file, not -c: Inductor and tracebacks read the source of the model they are given.
     file = folder / f"{page.stem.replace('-', '_')}_code.py"
     file.write_text(code, encoding="utf-8")
-    done = warm.run(file, cwd=folder)
+    done = warm.run(file, cwd=folder, taken_down=True)  # as users run it
     assert done.returncode == 0, done.stderr
     return done
 

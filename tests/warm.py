@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -64,9 +65,13 @@ def run(
     *args: str | Path,
     cwd: Path | None = None,
     ours: bool | None = None,
+    taken_down: bool = False,
     **changes: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, as ``python -c`` and ``python FILE`` do.
+
+    At the end threads are waited for and exit handlers run, but modules are not taken down unless
+    a test asks for it: that copies all memory that the processes share, half a second each time.
 
     Args:
         program: Its text, or its file.
@@ -74,6 +79,7 @@ def run(
         cwd: The directory that it runs in.
         ours: Whether it finds modules of this library imported, too; by default unless it is
             pytest, which wants to import our plugin itself.
+        taken_down: Whether the interpreter is, too: for programs at whose ends something is alive.
         **changes: Of the environment.
 
     Returns:
@@ -91,6 +97,7 @@ def run(
             "environment": {**os.environ, **changes},
             "output": folder,
             "ours": program != PYTEST if ours is None else ours,
+            "taken_down": taken_down,
         }
         status = _ask(request)
         out, err = (Path(folder, name).read_text(encoding="utf-8") for name in ("out", "err"))
@@ -129,7 +136,7 @@ def _serve() -> dict[str, Any] | None:
     A second process, which has our modules, does so for programs that may find them.
     """
     _import(_TORCHS)
-    _hash_sources()
+    _find_out_once()
     (theirs, to_them), (answers, to_us) = os.pipe(), os.pipe()
     if os.fork() == 0:
         os.close(to_them)
@@ -165,11 +172,17 @@ def _import(modules: Iterable[str]) -> None:
         importlib.import_module(module)
 
 
-def _hash_sources() -> None:
-    """Have Inductor hash the sources of torch and of Triton, which each process's keys hold."""
+def _find_out_once() -> None:
+    """Have Inductor find out what does not differ between processes, and each asks for.
+
+    That is which vector instructions the compiler knows, by trial, and the hashes of the sources of
+    torch and of Triton, which are part of keys.
+    """
     from torch._inductor.codecache import torch_key
+    from torch._inductor.cpu_vec_isa import valid_vec_isa_list
     from torch._inductor.runtime.triton_compat import HAS_TRITON, triton_key
 
+    valid_vec_isa_list()
     torch_key()
     if HAS_TRITON:
         triton_key()
@@ -191,8 +204,30 @@ def _become(request: dict[str, Any]) -> None:
     runpy.run_path(request["file"], run_name="__main__")
 
 
+def _status_of(request: dict[str, Any]) -> int:
+    """Be the process that is asked for, up to its exit handlers; return its status."""
+    status = 0
+    try:
+        _become(request)
+    except SystemExit as end:
+        if end.code is not None and not isinstance(end.code, int):
+            print(end.code, file=sys.stderr)
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        status = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return status & 0xFF
+
+
 if __name__ == "__main__":
     _REQUEST = _serve()
     if _REQUEST is None:
         os._exit(0)  # there is nothing to clean up, and Triton would report leaks
-    _become(_REQUEST)
+    if _REQUEST["taken_down"]:
+        _become(_REQUEST)
+    else:
+        os._exit(_status_of(_REQUEST))

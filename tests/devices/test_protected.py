@@ -54,7 +54,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(site: Path, case: str, *args: object) -> subprocess.CompletedProcess[str]:
-    return warm.run(CASES, site, case, *args, TORCHDYNAMO_VERBOSE="1")
+    return warm.run(CASES, site, case, *args, taken_down=True, TORCHDYNAMO_VERBOSE="1")
 
 
 def code_lines(path: Path) -> int:

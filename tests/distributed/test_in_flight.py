@@ -24,7 +24,8 @@ NCCL = [
     "device", [pytest.param("cpu", marks=GLOO), pytest.param("cuda", marks=NCCL)]
 )
 def test_nothing_is_copied_before_it_is_there(tmp_path: Path, device: str) -> None:
-    done = warm.run(Path(__file__).with_name("in_flight.py"), tmp_path, device)
+    program = Path(__file__).with_name("in_flight.py")
+    done = warm.run(program, tmp_path, device, taken_down=True)
     assert done.returncode == 0, done.stderr
     wanted = [f"{rank} {target}{5 * ' True'}" for rank in (0, 1) for target in TARGETS]
     assert sorted(done.stdout.splitlines()) == sorted(wanted)

@@ -136,6 +136,6 @@ def test_loading_registers_the_ops_that_only_python_has(target: str, tmp_path: P
     hook = 'wrapper_ir_inductor::intermediate_hook(%x, "x")'
     file = tmp_path / "own.wir"
     file.write_text("\n".join(lines).replace("HOOK", hook) + "\n")
-    found = warm.run(LOADED, file, target)
+    found = warm.run(LOADED, file, target, taken_down=True)
     assert found.returncode == 0, found.stderr
     assert found.stdout.splitlines()[-1] == "[('x', [1.0, 2.0])]"

@@ -200,15 +200,15 @@ def test_a_second_process_starts_with_the_library(
     monkeypatch.setenv("WRAPPER_IR_CACHE_DIR", str(tmp_path / "ours"))
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torchs"))
     # Ends while compilers run: they go with it, and leave nothing that a later process finds.
-    assert run(SCRIPT).stdout.splitlines()[-1] == "5.0 1"
+    assert run(SCRIPT, taken_down=True).stdout.splitlines()[-1] == "5.0 1"
     # On a full disk, calls stay in Python, and nothing unfinished stays behind either.
-    done = run(FULL + SCRIPT, "wait")
+    done = run(FULL + SCRIPT, "wait", taken_down=True)
     assert done.stdout.splitlines()[-2:] == ["5.0 1", "True 5.0"], done.stderr
     assert done.stderr.count("calls go on in Python") == 1
     left = [file.relative_to(tmp_path / "ours").as_posix() for file in tmp_path.rglob("ours/**/*")]
     assert not [name for name in left if "unfinished" in name or name.startswith("tmp/")]
-    assert run(SCRIPT, "wait").stdout.splitlines()[-2:] == ["5.0 1", "True 5.0"]
-    assert run(SCRIPT).stdout.splitlines()[-1] == "5.0 0"
+    assert run(SCRIPT, "wait", taken_down=True).stdout.splitlines()[-2:] == ["5.0 1", "True 5.0"]
+    assert run(SCRIPT, taken_down=True).stdout.splitlines()[-1] == "5.0 0"
 
 
 def test_without_a_compiler_calls_stay_in_python(
@@ -217,6 +217,6 @@ def test_without_a_compiler_calls_stay_in_python(
     monkeypatch.setenv("WRAPPER_IR_CACHE_DIR", str(tmp_path / "ours"))
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torchs"))
     monkeypatch.setenv("CXX", str(tmp_path / "no-compiler"))
-    done = run(SCRIPT, "wait")
+    done = run(SCRIPT, "wait", taken_down=True)
     assert done.stdout.splitlines()[-2:] == ["5.0 1", "True 5.0"]
     assert "calls go on in Python" in done.stderr

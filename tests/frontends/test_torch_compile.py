@@ -159,5 +159,5 @@ for thread in threads:
 @pytest.mark.skipif(TORCH < (2, 12), reason="stock Inductor's own threads fail")
 def test_threads_may_compile_for_the_first_time_at_once() -> None:
     """Each of them finds our entry point and has torch register it."""
-    done = warm.run(THREADS)
+    done = warm.run(THREADS, taken_down=True)
     assert done.stdout.splitlines() == ["[0.0, 0.0]"] * 4, done.stderr

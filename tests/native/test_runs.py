@@ -302,5 +302,5 @@ print(kept[4].sum().item())
 
 
 def test_a_library_goes_with_its_runner_unless_its_constants_are_in_use(library: Path) -> None:
-    done = warm.run(_LIFE, library, cwd=Path(__file__).parents[2])
+    done = warm.run(_LIFE, library, taken_down=True, cwd=Path(__file__).parents[2])
     assert done.stdout.split() == ["False", "True", "48.0"]

@@ -461,7 +461,7 @@ def test_what_is_saved_runs_where_its_kernels_are_declared(tmp_path: Path) -> No
         "assert all(torch.equal(a, b) for a, b in pairs)\n"
     )
     for way in ("export", "pickle"):
-        done = warm.run(script, tmp_path, way)
+        done = warm.run(script, tmp_path, way, taken_down=True)
         assert done.returncode == 0, done.stderr
 
 
