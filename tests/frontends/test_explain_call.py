@@ -42,7 +42,7 @@ def test_a_model(emitter: str) -> None:
     assert graph.around_us is not None
     assert 0 < report.guards_us < report.total_us
     if emitter != "cpp":  # which calls it without the dispatcher
-        assert graph.ops["aten::addmm"][0] == 2
+        assert graph.calls["aten::addmm"][0] == 2
     assert any("check_tensor" in guard.text for guard in report.guards)
     assert [each.us for each in report.guards] == sorted(
         (each.us for each in report.guards), reverse=True
@@ -70,6 +70,9 @@ def test_a_trace() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2)).eval()
     with torch.no_grad():
         report = explain(model, torch.randn(3, 4), options={"emitter": "python", "profile": True})
+    (graph,) = report.graphs
+    assert graph.calls.keys() >= {"aten::addmm.out", "allocate buf2"}
+    assert graph.calls["allocate buf2"][0] == 1
     measured, profiled = spans_of(report).values()
     assert [each["cat"] for each in measured if each["cat"] != "guard"] == [
         *("call", "dynamo", "guards", "wrappers", "program")
@@ -156,8 +159,9 @@ def test_several_graphs() -> None:
         torch._dynamo.graph_break()
         return y * 2
 
-    report = explain(broken, torch.randn(3))
-    assert len(report.graphs) == 2
+    report = explain(broken, torch.randn(3), options={"emitter": "python", "profile": True})
+    one, two = (graph.calls for graph in report.graphs)
+    assert one["cpp_fused_add_0"][0] == two["cpp_fused_mul_0"][0] == 1
     assert "2 graphs" in " ".join(report.advice())
 
 

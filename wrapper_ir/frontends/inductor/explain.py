@@ -16,10 +16,9 @@ from operator import attrgetter
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from wrapper_ir.aot.load import module_if_made
 from wrapper_ir.frontends.inductor import straight
+from wrapper_ir.frontends.inductor.call_inside import calls_inside, replaced
 from wrapper_ir.frontends.inductor.call_trace import Part, Span, measured, profiled, trace_of
 from wrapper_ir.frontends.inductor.compat import cache_entries
 from wrapper_ir.frontends.inductor.errors import NothingCalledError
@@ -57,8 +56,10 @@ class GraphTime:
         around_us: Microseconds between Dynamo and the program; None where torch's wrappers cannot
             be told from Dynamo.
         program_us: Microseconds in the emitted function.
-        ops: Library ops that it calls through PyTorch's dispatcher, with microseconds for all calls
-            of each under torch's profiler, which makes them longer. C++ calls most ops directly.
+        calls: What torch's profiler sees it call, and how often, with microseconds for all calls of
+            each under the profiler, which makes them longer: library ops that it calls through
+            PyTorch's dispatcher (C++ calls most directly), and all calls and allocations of a
+            program that was compiled with ``profile=True``.
         hindrances: Why it is not called straight from Dynamo's frame; empty if it is.
         node: Why torch makes the node of autograd that records the call; empty if the node is ours,
             or if no gradients are recorded.
@@ -67,7 +68,7 @@ class GraphTime:
 
     around_us: float | None
     program_us: float
-    ops: dict[str, tuple[int, float]]
+    calls: dict[str, tuple[int, float]]
     hindrances: tuple[str, ...]
     node: str
     is_cpp: bool
@@ -155,7 +156,7 @@ class CallReport:
             if graph.node:
                 yield f"{'':22}graph {number}: torch's node of autograd: {graph.node}"
             yield row(graph.program_us, f"graph {number}: the program")
-            for name, (count, us) in sorted(graph.ops.items(), key=lambda item: -item[1][1]):
+            for name, (count, us) in sorted(graph.calls.items(), key=lambda item: -item[1][1]):
                 yield f"{'':22}  {count} x {name}: {us:.2f} us under a profiler"
         if self.guards:
             yield f"guards, one at a time ({len(self.guards)}):"
@@ -197,9 +198,11 @@ def explain_call(
         raise NothingCalledError(what=getattr(compiled, "__name__", type(compiled).__name__))
     shape = rounds[-1].graphs
     rounds = sorted((each for each in rounds if each.graphs == shape), key=_Round.length)
-    ops = _ops(call) if len(shape) == 1 else {}  # of several, none knows whose they are
+    called = calls_inside(call, len(shape))
+    spans = (each.spans for each in rounds)
     graphs = tuple(
-        _time_of([*spans], ops) for spans in zip(*(each.spans for each in rounds), strict=True)
+        _time_of([*each], calls)
+        for each, calls in zip(zip(*spans, strict=True), called, strict=True)
     )
     inside = sum((graph.around_us or 0) + graph.program_us for graph in graphs)
     frames = _frames(call, {graph.frame for graph in shape if graph.frame})
@@ -283,17 +286,12 @@ class _Watch:
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
         """Watch all graphs that are alive."""
-        watched = [*straight.graphs]  # others may be compiled meanwhile
-        before = [(graph.compiled, graph.compiled.current_callable) for graph in watched]
-        for graph in watched:
-            graph.compiled.current_callable = self._noting(graph, graph.compiled.current_callable)
-        straight.watchers[self._thread] = self._outer
-        try:
-            yield
-        finally:
-            del straight.watchers[self._thread]
-            for compiled, function in before:
-                compiled.current_callable = function
+        with replaced(self._noting):
+            straight.watchers[self._thread] = self._outer
+            try:
+                yield
+            finally:
+                del straight.watchers[self._thread]
 
     def round_of(self, call: Callable[[], object]) -> _Round:
         """Make one call, and return its parts."""
@@ -324,33 +322,18 @@ class _Watch:
         return noting
 
 
-def _time_of(spans: list[_Span], ops: dict[str, tuple[int, float]]) -> GraphTime:
+def _time_of(spans: list[_Span], calls: dict[str, tuple[int, float]]) -> GraphTime:
     graph = spans[0].graph
     outer = statistics.median(max(0, span.outer - span.inner) for span in spans) / 1e3
     module = module_if_made()
     return GraphTime(
         around_us=None if graph.hindrances else outer,
         program_us=statistics.median(span.inner for span in spans) / 1e3,
-        ops=ops,
+        calls=calls,
         hindrances=graph.hindrances,
         node="" if graph.apply is None else torchs_node(graph.apply),
         is_cpp=module is not None and isinstance(graph.compiled.current_callable, module.Function),
     )
-
-
-def _ops(call: Callable[[], object]) -> dict[str, tuple[int, float]]:
-    """Return the library ops of a call: how many calls of each, and microseconds."""
-    count = 20
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        for _ in range(count):
-            call()
-    found: dict[str, tuple[int, float]] = {}
-    for event in profile.events():
-        parent = event.cpu_parent
-        if event.name.startswith("aten::") and not (parent and parent.name.startswith("aten::")):
-            calls, us = found.get(event.name, (0, 0.0))
-            found[event.name] = calls + 1, us + event.cpu_time_total
-    return {name: (calls // count, us / count) for name, (calls, us) in found.items()}
 
 
 #: The locals of a frame that Dynamo has compiled, and the version that fits them.
