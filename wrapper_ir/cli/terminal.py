@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 #: Seconds between messages of a long step that it is still running.
 SILENCE = 10.0
 
-#: What Ctrl-D sends.
+#: What Ctrl-C and Ctrl-D send.
+_INTERRUPT: Final = "\x03"
 _END: Final = "\x04"
 
 #: The width of a stream that is not a terminal, in columns: wider than any table.
@@ -156,11 +157,15 @@ def ask(question: str) -> str:
     before = termios.tcgetattr(terminal)
     try:
         tty.setcbreak(terminal, termios.TCSADRAIN)  # before the question: no key is lost
+        # Ctrl-C is a key as well: a signal just before the read would not end the read.
+        mode = termios.tcgetattr(terminal)
+        mode[6][termios.VINTR] = b"\0"  # no character stands for it
+        termios.tcsetattr(terminal, termios.TCSADRAIN, mode)
         click.echo(question, nl=False)
         key = os.read(terminal, 32).decode(errors="replace")
     finally:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
-    if key in ("", _END):
+    if key in ("", _END) or _INTERRUPT in key:
         raise KeyboardInterrupt
     return key
 
