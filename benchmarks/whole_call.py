@@ -3,6 +3,7 @@
     python -m benchmarks.whole_call              # every subject
     python -m benchmarks.whole_call add mlp      # some
     python -m benchmarks.whole_call --control    # with some ways a second time
+    python -m benchmarks.whole_call mlp --ways eager stock "ours C++" dynamo "bare C++"
     python -m benchmarks.whole_call --device cuda   # a decoder: benchmarks/whole_call_gpu.py
 
 One process, one thread, the processor time of the calling thread, in two manners:
@@ -59,7 +60,7 @@ from benchmarks.whole_call_models import SUBJECTS, Subject
 from tests.models.watch import watch_inductor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
 #: How each way compiles.
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -103,8 +104,9 @@ def handing(emitted: Callable[[list[Any]], Any]) -> Callable[..., Any]:
 class Ways:
     """The ways to call a subject."""
 
-    def __init__(self, subject: Subject, *, control: bool) -> None:
-        """Compile it in every way."""
+    def __init__(self, subject: Subject, *, control: bool, timed: Collection[str] | None) -> None:
+        """Compile it in every way; ``timed`` names those to be called, or None for all."""
+        self._timed = timed and {"stock", "ours C++", *timed}
         self.fixed: dict[str, Call] = {}
         self.frames = Frames()
         self._function, self._args = subject.make()
@@ -174,7 +176,8 @@ class Ways:
 
     def drawn(self, generator: random.Random) -> dict[str, Call]:
         """Return the calls by way, those through Dynamo from frames that are drawn."""
-        return {**self.fixed, **self.frames.drawn(generator)}
+        calls = {**self.fixed, **self.frames.drawn(generator)}
+        return {way: call for way, call in calls.items() if not self._timed or way in self._timed}
 
 
 def in_turn(calls: list[Call]) -> Call:
@@ -272,7 +275,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     torch._dynamo.reset()
     record: dict[str, Any] = {"subject": name}
     with torch.set_grad_enabled(subject.training):
-        ways = Ways(subject, control=options.control)
+        ways = Ways(subject, control=options.control, timed=options.ways)
         times = {"in loops": in_loops(ways, options.rounds, options.batch_ms / 1e3)}
         times["in turn"] = one_by_one(ways, options.turns)
     for manner, found in times.items():
@@ -298,11 +301,11 @@ def beyond_parts(found: dict[str, list[float]], way: str) -> dict[str, float | N
     }
 
 
-def rows(record: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Format medians of one subject: a row for each manner."""
+def rows(record: dict[str, Any], columns: Collection[str]) -> Iterator[tuple[str, ...]]:
+    """Format medians of one subject, of some ways: a row for each manner."""
     for manner in MANNERS:
         found = record[manner]
-        us = (f"{found['us'][way]:.1f}" if way in found["us"] else "-" for way in COLUMNS)
+        us = (f"{found['us'][way]:.1f}" if way in found["us"] else "-" for way in columns)
         kept = verdict(found["of_stock"], SUBJECTS[record["subject"]].of_stock)
         yield (f"{record['subject']}, {manner}", *us, f"{found['of_stock']:.2f}", kept)
 
@@ -341,10 +344,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=60, help="batches of each way, in loops")
     parser.add_argument("--turns", type=int, default=600, help="calls of each way, in turn")
     parser.add_argument("--batch-ms", type=float, default=4.0, help="length of a batch")
+    parser.add_argument(
+        "--ways", nargs="+", metavar="WAY", help=f"to time, beside stock and ours C++, of {COLUMNS}"
+    )
     parser.add_argument("--control", action="store_true", help="some ways a second time")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     options = parser.parse_args()
+    subjects = SUBJECTS if options.device == "cpu" else whole_call_gpu.COMPILED
+    for given, known in ((options.subjects, subjects), (options.ways or (), COLUMNS)):
+        if unknown := [each for each in given if each not in known]:
+            parser.error(f"{unknown} is not among {[*known]}")
     torch.set_num_threads(1)
     if options.device != "cpu":
         whole_call_gpu.run(options.subjects, options.device, as_json=options.json)
@@ -354,8 +364,10 @@ def main() -> None:
     if options.json:
         show("", (), (), record, as_json=True)
         return
-    titles = ("us a call", *COLUMNS, "C++/stock", "kept")
-    show("Whole calls", titles, chain.from_iterable(map(rows, found)), record, as_json=False)
+    columns = [way for way in COLUMNS if any(way in each["in turn"]["us"] for each in found)]
+    titles = ("us a call", *columns, "C++/stock", "kept")
+    lines = chain.from_iterable(rows(each, columns) for each in found)
+    show("Whole calls", titles, lines, record, as_json=False)
     lines = chain.from_iterable(map(rows_over, found))
     show("Beyond their parts", OVER_COLUMNS, lines, record, as_json=False)
 
