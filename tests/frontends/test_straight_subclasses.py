@@ -185,3 +185,26 @@ def test_distributed_tensors(through_torch: list[Any], hindrances: Callable[[], 
             torch.testing.assert_close(compiled(x), expected + total)
     assert len(through_torch) == 1
     assert not hindrances()
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+@pytest.mark.filterwarnings("ignore")  # torchao warns of what it will do otherwise
+def test_weights_that_torchao_has_made_are_taken_apart(
+    emitter: str, hindrances: Callable[[], set[str]], through_torch: list[Any]
+) -> None:
+    quantization = pytest.importorskip("torchao.quantization")
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU()).eval()
+    quantization.quantize_(model, quantization.Int8DynamicActivationInt8WeightConfig())
+    inputs = [torch.randn(rows, 64) for rows in (4, 4, 7, 7)]
+    with torch.no_grad():
+        stock = torch.compile(model)
+        wanted = [stock(x) for x in inputs]
+        torch._dynamo.reset()
+        compiled = ours(model, emitter=emitter)
+        found = [compiled(x) for x in inputs]
+        assert all(map(torch.equal, found, wanted))
+        before = len(through_torch)
+        compiled(inputs[0])
+    assert len(through_torch) == before
+    assert hindrances() == set()
