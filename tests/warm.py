@@ -216,7 +216,7 @@ def _status_of(request: dict[str, Any]) -> int:
     except BaseException:
         sys.excepthook(*sys.exc_info())
         status = 1
-    threading._shutdown()  # type: ignore[attr-defined]
+    threading._shutdown()  # type: ignore[attr-defined]  # has no types
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

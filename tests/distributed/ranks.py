@@ -20,6 +20,7 @@ import sys
 import traceback
 import warnings
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -493,8 +494,7 @@ def ours(name: str, emitter: str, wanted: Any) -> str:
 
     run, op, _ = ALL[name]
     statistics.reset()
-    captures = run in (captured, exported, captured_split, jitted_split, exported_split, source)
-    given = {"emitter": emitter} if captures else {}
+    given = {"emitter": emitter} if "emitter" in signature(run).parameters else {}
     compiled = partial(torch.compile, backend="wrapper_ir", options={"emitter": emitter})
     with wir.record() as programs:
         found = tried(partial(run, **given), compiled)

@@ -5,6 +5,7 @@ Values are compared over real ranks in ``tests/distributed``; here the other ran
 
 from __future__ import annotations
 
+import copy
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,10 @@ def hold(parameter: Any, tensor: Tensor) -> None:
     parameter._local_tensor = tensor
 
 
+def spread_anew(parameter: Any) -> None:
+    parameter._spec = copy.copy(parameter._spec)
+
+
 def held(parameter: Any) -> Tensor:
     tensor: Tensor = parameter.to_local()
     return tensor
@@ -91,6 +96,7 @@ CHANGES: dict[str, tuple[Callable[[Counting], object], bool]] = {
     "values of the part": (lambda model: held(model.up.weight).mul_(2), False),
     "the parameter": (lambda m: setattr(m.up, "weight", spread(torch.randn(8, 8))), True),
     "the tensor held": (lambda model: hold(model.up.weight, torch.randn(8, 8)), True),
+    "how it is spread": (lambda model: spread_anew(model.up.weight), True),
     "a buffer": (lambda model: setattr(model, "calls", torch.ones(())), True),
 }
 

@@ -66,8 +66,10 @@ class CompilerRunError(Exception):
         self, unit: str, file: str = "", code: str = "", hint: str | None = None
     ) -> errors.CompileError:
         """Return the user-facing error for a file that does not compile; ``code`` is its text."""
-        if "Python.h: No such file" in self.output or "'Python.h' file not found" in self.output:
-            hint = f"install the headers of Python: {_headers_package()}"
+        header = include_dirs()[0] / "Python.h"
+        if header.name in self.output and not header.is_file():
+            package = "python{0}.{1}-dev or python{0}.{1}-devel".format(*sys.version_info)
+            hint = f"install the headers of Python: {header} is in {package}"
         return errors.CompileError(
             unit=unit,
             command=self.command,
@@ -75,13 +77,6 @@ class CompilerRunError(Exception):
             output=errors.shortened(self.output),
             hint=hint,
         )
-
-
-def _headers_package() -> str:
-    """Return where this Python's headers belong, and the package that usually has them."""
-    major, minor = sys.version_info[:2]
-    folder = sysconfig.get_path("include")
-    return f"{folder}/Python.h is in python{major}.{minor}-dev or python{major}.{minor}-devel"
 
 
 def compiler_command() -> tuple[tuple[str, ...], Path]:
