@@ -333,7 +333,7 @@ def exported_split(compiled: Compile, emitter: str = "") -> Any:
     module, x = split().eval(), torch.ones(4, 6, device=DEVICE)
     if not emitter:
         with torch.no_grad():
-            return [compiled(module)(x)] * 3
+            return [compiled(module)(x)] * 4
     program, name = wir.capture(module, (x,)), f"split{dist.get_rank()}"
     for path in (f"{name}.pt2", f"{name}.so"):
         wir.export(program, path)
@@ -343,7 +343,8 @@ def exported_split(compiled: Compile, emitter: str = "") -> Any:
     )
     library = getattr(runners, kind)(str(Path(f"{name}.so").resolve()), 1)
     package = torch._inductor.aoti_load_package(f"{name}.pt2")
-    return [package(x), library.run([x])[0], wir.load_package(f"{name}.pt2")(x)]
+    given = wir.load_package(f"{name}.pt2", weights=module.state_dict())
+    return [package(x), library.run([x])[0], wir.load_package(f"{name}.pt2")(x), given(x)]
 
 
 def source(compiled: Compile, emitter: str = "") -> Any:

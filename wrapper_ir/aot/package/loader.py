@@ -37,6 +37,7 @@ from wrapper_ir.errors import OptionValueError, WrapperIRError
 from wrapper_ir.runtime import _private as private
 from wrapper_ir.runtime.living import register
 from wrapper_ir.runtime.main import obstacle
+from wrapper_ir.runtime.subclass_parts import with_parts
 
 if TYPE_CHECKING:
     import os
@@ -324,7 +325,7 @@ class PackagedModel:
             PackageCallError: They do not match the model's constants; then nothing is changed.
         """
         names = {row["model_name"]: row["name"] for row in self.about["constants"]}
-        values = {names.get(name, name): value for name, value in constants_map.items()}
+        values = {names.get(name, name): each for name, each in with_parts(constants_map).items()}
         kind = "UserManaged" if user_managed else ""
         update = f"AOTInductorModelContainerUpdate{kind}ConstantBufferPairs"
         with entries_of(values) as (entries, count):

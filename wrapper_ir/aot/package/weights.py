@@ -16,6 +16,7 @@ from torch import Tensor
 from wrapper_ir.aot.package.archive import Archive, Model, PackageError, models_of, opened
 from wrapper_ir.errors import OptionValueError, did_you_mean
 from wrapper_ir.runtime.devices import current_device
+from wrapper_ir.runtime.subclass_parts import with_parts
 from wrapper_ir.toolchain.manifest import ALIGNMENT
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def given_weights(weights: Weights | None) -> Given | None:
     if weights is None:
         return None
     if isinstance(weights, Mapping) and all(isinstance(each, Tensor) for each in weights.values()):
-        return Given(weights)
+        return Given(with_parts(weights))
     if isinstance(weights, (list, tuple)):
         files = [each for each in map(given_weights, weights) if each is not None]
         tensors = {name: value for file in files for name, value in file.tensors.items()}

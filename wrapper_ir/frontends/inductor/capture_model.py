@@ -26,10 +26,12 @@ from wrapper_ir.frontends.inductor.errors import CaptureError, words_of
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
 from wrapper_ir.frontends.inductor.settings import Settings, compiling_for
+from wrapper_ir.frontends.inductor.subclass_weights import take_apart
 from wrapper_ir.frontends.inductor.triton import hint_for_export
 from wrapper_ir.lines.control import ScalarInput
 from wrapper_ir.lines.program import FrozenMap, Program
 from wrapper_ir.options.declared import VALIDATE
+from wrapper_ir.runtime.subclass_parts import with_parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -142,6 +144,7 @@ def _compile(
 ) -> tuple[Program, torch.fx.GraphModule]:
     """Return the program and the graph of ATen ops that Inductor scheduled."""
     module: Any = exported.module(check_guards=False)
+    take_apart(module)
     assumed = export_guards.exported_guards(exported, module)
     free = export_guards.free_sizes(exported.graph, exported.graph_signature.user_inputs)
     env = export_guards.shape_env_of(exported.graph)
@@ -240,9 +243,13 @@ def _finished(
     program: Program, exported: torch.export.ExportedProgram, folded: Collection[str]
 ) -> Program:
     """Return the program with the exported program's names, values and tree specs."""
-    values = {**exported.constants, **exported.state_dict}
+    own = {**exported.constants, **exported.state_dict}
     signature = exported.graph_signature
-    program = with_values(program, values, signature.parameters, signature.buffers, folded)
+    parameters, buffers = (
+        with_parts({name: own[name] for name in names if name in own})
+        for names in (signature.parameters, signature.buffers)
+    )
+    program = with_values(program, with_parts(own), parameters, buffers, folded)
     objects, data = dict(program.objects), dict(program.data)
     for name, original in export_guards.original_objects(program, exported).items():
         objects[name] = dataclasses.replace(objects[name], qualified_name=original)
