@@ -326,6 +326,36 @@ def jitted_split(compiled: Compile, emitter: str = "") -> Any:
     return found
 
 
+class Spoken(nn.Module):
+    """A table of an odd number of rows, and a layer that takes what is looked up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.words, self.down = nn.Embedding(7, 6), nn.Linear(6, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.down(self.words(x))
+        return found
+
+
+def looked_up(compiled: Compile, emitter: str = "") -> Any:
+    """An embedding that is split by rows: each rank looks up the rows that it has."""
+    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor.parallel import RowwiseParallel, parallelize_module
+
+    import wrapper_ir as wir
+
+    found = []
+    for layout in Replicate(), Shard(0):
+        plan = {"words": RowwiseParallel(input_layouts=Replicate(), output_layouts=layout)}
+        module = parallelize_module(Spoken().to(DEVICE).eval(), mesh(), plan)
+        call: Any = wir.jit(module, target=emitter, fallback=False) if emitter else compiled(module)
+        with torch.no_grad():
+            found += [call(torch.arange(n, device=DEVICE).mul(3) % 7) for n in (6, 6, 4)]
+    return found
+
+
 def exported_split(compiled: Compile, emitter: str = "") -> Any:
     """Packages and libraries of each rank, in torch's loaders and in ours."""
     import wrapper_ir as wir
@@ -429,6 +459,7 @@ CASES: dict[str, tuple[Callable[..., Any], str, tuple[str, ...]]] = {
     "exported": (exported, "all_gather_into_tensor", ("cpp",)),
     "captured split": (captured_split, "all_reduce_", EMITTERS),
     "jitted split": (jitted_split, "all_reduce_", EMITTERS),
+    "looked up": (looked_up, "all_reduce_", EMITTERS),
     "exported split": (exported_split, "all_reduce_", ("cpp",)),
     "source": (source, "all_reduce_", ("python", "cpp")),
     "on one rank": (on_one_rank, "all_gather_into_tensor", EMITTERS),

@@ -30,7 +30,7 @@ pytestmark = [
 #: One that needs another rank, for which torch's reducer waits; and those that are captured or
 #: exported, not compiled, so that no option has them compared with their graphs.
 _ELSEWHERE = ("ddp", "exported", "exported split", "source", "captured", "captured split")
-_ELSEWHERE += ("jitted split",)
+_ELSEWHERE += ("jitted split", "looked up")
 
 
 @pytest.fixture(autouse=True)

@@ -110,14 +110,19 @@ def alone() -> Iterator[None]:
     dist.destroy_process_group()
 
 
-def spread(seed: int) -> nn.Module:
+def one_mesh() -> Any:
     from torch.distributed.device_mesh import init_device_mesh
+
+    return init_device_mesh("cpu", (2,))
+
+
+def spread(seed: int) -> nn.Module:
     from torch.distributed.tensor import parallel
 
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8)).eval()
     plan: Any = {"0": parallel.ColwiseParallel(), "2": parallel.RowwiseParallel()}
-    return parallel.parallelize_module(model, init_device_mesh("cpu", (2,)), plan)
+    return parallel.parallelize_module(model, one_mesh(), plan)
 
 
 @pytest.mark.skipif(not dist.is_available(), reason="this torch has no process groups")
@@ -137,3 +142,48 @@ def test_a_distributed_weight_keeps_its_name(freeze: bool, tmp_path: Path) -> No
         some = {"2.weight": first.state_dict()["2.weight"]}
         loaded = wir.load_package(tmp_path / "split.pt2", weights=some, partial=True)
         torch.testing.assert_close(loaded(x), first(x), rtol=0, atol=0)
+
+
+class Scaled(nn.Module):
+    """Looks up in a table that is split by rows, and scales by an attribute."""
+
+    def __init__(self) -> None:
+        from torch.distributed import tensor
+        from torch.distributed.tensor import parallel
+
+        super().__init__()
+        self.mesh, self.words = one_mesh(), nn.Embedding(7, 8)
+        style = parallel.RowwiseParallel(input_layouts=tensor.Replicate())
+        parallel.parallelize_module(self.words, self.mesh, style)
+        self.scale = tensor.DTensor.from_local(torch.randn(8), self.mesh, [tensor.Shard(0)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        from torch.distributed import tensor
+
+        found: Any = tensor.DTensor.from_local(self.words(x), self.mesh, [tensor.Shard(1)])
+        scaled: Tensor = (found * self.scale).to_local()
+        return scaled
+
+
+@pytest.mark.skipif(not dist.is_available(), reason="this torch has no process groups")
+@pytest.mark.usefixtures("alone")
+def test_tables_by_rows_and_plain_attributes_are_traced() -> None:
+    torch.manual_seed(0)
+    model = Scaled().eval()
+    scale, indices = model.scale, torch.tensor([0, 6, 3, 4, 3])
+    with torch.no_grad():
+        program = wir.capture(model, (indices,), dynamic_shapes=({0: Dim.AUTO},))
+        assert named(program) == {"words.weight", "scale"}
+        assert vars(model)["scale"] is scale
+        assert "forward" not in vars(model)
+
+        compiled, jitted = wir.compile(program), wir.jit(model, training=False, fallback=False)
+        for _ in range(2):
+            for given in indices, indices, indices[:3]:
+                expected = model(given)
+                torch.testing.assert_close(jitted(given), expected, rtol=0, atol=0)
+                torch.testing.assert_close(compiled(given)[0], expected, rtol=0, atol=0)
+            model.scale.mul_(2)
+            model.words.weight.mul_(3)
+        model.scale = model.scale * 2
+        torch.testing.assert_close(jitted(indices), model(indices), rtol=0, atol=0)

@@ -81,6 +81,8 @@ def test_the_interpreter_is_found_like_an_emitter(monkeypatch: pytest.MonkeyPatc
     interpreting.register()
     assert emitter_class("interpreter") is interpreting.InterpreterEmitter
     assert importlib.metadata.version("wir-interpreting") == "0"
+    with pytest.raises(ModuleNotFoundError):  # and no warning of a finder that lacks a method
+        importlib.import_module("there_is_no_such_module")
 
 
 def test_a_row_is_called_by_what_is_tried() -> None:

@@ -74,6 +74,9 @@ class _Finder(DistributionFinder):
         if context.name in (None, "wir-interpreting"):
             yield _Ours()
 
+    def find_spec(self, *_: object) -> None:
+        """Find no module; the method of Python's that asks finders without it warns."""
+
 
 def register() -> None:
     """Register the emitter in this process as ``interpreter``."""

@@ -22,6 +22,7 @@ from wrapper_ir.frontends.common.symbols import free_names, with_symbols_named
 from wrapper_ir.frontends.inductor import compat, export_guards
 from wrapper_ir.frontends.inductor import dropped_facts as facts
 from wrapper_ir.frontends.inductor.aot_compile import lower_graph, read_names, with_values
+from wrapper_ir.frontends.inductor.distributed_export import made_traceable
 from wrapper_ir.frontends.inductor.errors import CaptureError, words_of
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
@@ -115,7 +116,8 @@ def _export(
     module = model if isinstance(model, torch.nn.Module) else _Function(model)
     try:
         given = _separate((tuple(args), dict(kwargs or {})))
-        exported = torch.export.export(module, *given, dynamic_shapes=dynamic_shapes)
+        with made_traceable(module):
+            exported = torch.export.export(module, *given, dynamic_shapes=dynamic_shapes)
     except Exception as error:
         problem = f"torch.export says: {words_of(error)}"
         raise CaptureError(problem=problem, hint=hint_for_export(error)) from error

@@ -30,8 +30,8 @@ from wrapper_ir.emitters.regions import find_beginning
 from wrapper_ir.emitters.registry import make_emitter
 from wrapper_ir.frontends.common.exported import memory_key
 from wrapper_ir.frontends.inductor.capture_model import capture
+from wrapper_ir.frontends.inductor.distributed_tensors import held_by
 from wrapper_ir.frontends.inductor.export_guards import FixedSizeWarning, LostSizesWarning
-from wrapper_ir.frontends.inductor.jitted.distributed import held_by
 from wrapper_ir.frontends.inductor.jitted.structure import (
     Call,
     Kind,

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from torch import Tensor, nn
 from torch.nn.modules import module as module_hooks
 
-from wrapper_ir.frontends.inductor.jitted.distributed import (
+from wrapper_ir.frontends.inductor.distributed_tensors import (
     PARTS_OF_DISTRIBUTED,
     has_no_effects,
     is_distributed,
