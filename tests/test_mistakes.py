@@ -67,40 +67,40 @@ def builder() -> tuple[wir.Builder, wir.build.Buffer]:
 
 MISTAKES: dict[str, tuple[Callable[[], object], type[WrapperIRError], str]] = {
     "a class for a target": (
-        lambda: wir.emit(PROGRAM, wir.emitters.Emitter),  # type: ignore[arg-type]
+        lambda: wir.emit(PROGRAM, wir.emitters.Emitter),
         UnknownEmitterError,
         r"MyEmitter\(\)\.emit",
     ),
     "one program for those of ranks": (
-        lambda: wir.verify_ranks(PROGRAM),  # type: ignore[arg-type]
+        lambda: wir.verify_ranks(PROGRAM),
         OptionValueError,
         "one program for each rank",
     ),
     "no ranks": (lambda: wir.verify_ranks([]), OptionValueError, "one program for each rank"),
     "a number for a strategy": (
-        lambda: wir.plan_memory(wir.parse(TEXT.replace("planned", "logical")), 3),  # type: ignore[arg-type]
+        lambda: wir.plan_memory(wir.parse(TEXT.replace("planned", "logical")), 3),
         OptionError,
         "it has none, pool, reuse",
     ),
-    "bytes for a text": (lambda: wir.parse(b"wir 2"), UnsupportedError, "wir.load"),  # type: ignore[arg-type]
+    "bytes for a text": (lambda: wir.parse(b"wir 2"), UnsupportedError, "wir.load"),
     "a level for a printer": (
-        lambda: wir.insert_probes(PROGRAM, "print"),  # type: ignore[arg-type]
+        lambda: wir.insert_probes(PROGRAM, "print"),
         OptionValueError,
         r"wir\.DebugPrinter\('print'\)",
     ),
-    "pairs for intervals": (lambda: assign_offsets([(0, 1)]), IntervalError, "not a triple"),  # type: ignore[list-item]
+    "pairs for intervals": (lambda: assign_offsets([(0, 1)]), IntervalError, "not a triple"),
     "a list for metadata": (
-        lambda: wir.export(PROGRAM, "m.pt2", metadata=["a"]),  # type: ignore[arg-type]
+        lambda: wir.export(PROGRAM, "m.pt2", metadata=["a"]),
         OptionValueError,
         "a dict of text",
     ),
     "a number for an architecture": (
-        lambda: wir.export(PROGRAM, "m.pt2", gpu_arch=90),  # type: ignore[arg-type]
+        lambda: wir.export(PROGRAM, "m.pt2", gpu_arch=90),
         OptionValueError,
         "such as 'sm_90'",
     ),
     "a tensor for arguments": (
-        lambda: wir.capture(torch.nn.ReLU(), torch.ones(4)),  # type: ignore[arg-type]
+        lambda: wir.capture(torch.nn.ReLU(), torch.ones(4)),
         wir.frontends.inductor.CaptureError,
         r"\(x,\)",
     ),
@@ -109,26 +109,26 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[WrapperIRError], str]] = {
         MissingOpError,
         "'aten::rleu'",
     ),
-    "no stage": (lambda: wir.Builder(stage="done"), ArgumentError, "'logical', 'planned'"),  # type: ignore[arg-type]
-    "no role": (lambda: wir.Builder(role="train"), ArgumentError, "'inference', 'forward'"),  # type: ignore[arg-type]
-    "no device": (lambda: wir.Builder(device=3), LayoutError, "'cuda:1'"),  # type: ignore[arg-type]
+    "no stage": (lambda: wir.Builder(stage="done"), ArgumentError, "'logical', 'planned'"),
+    "no role": (lambda: wir.Builder(role="train"), ArgumentError, "'inference', 'forward'"),
+    "no device": (lambda: wir.Builder(device=3), LayoutError, "'cuda:1'"),
     "no kind of symbol": (
-        lambda: wir.Builder().symbol("n", kind="long"),  # type: ignore[arg-type]
+        lambda: wir.Builder().symbol("n", kind="long"),
         ArgumentError,
         "'long' is not one of 'int'",
     ),
-    "a word for a bound": (lambda: wir.Builder().symbol("n", min="a"), ArgumentError, "an integer"),  # type: ignore[arg-type]
+    "a word for a bound": (lambda: wir.Builder().symbol("n", min="a"), ArgumentError, "an integer"),
     "no kind of constant": (
-        lambda: wir.Builder().constant("w", torch.ones(3), kind="weight"),  # type: ignore[arg-type]
+        lambda: wir.Builder().constant("w", torch.ones(3), kind="weight"),
         ArgumentError,
         "'weight' is not one of",
     ),
     "a list for a tensor": (lambda: wir.Builder().constant("w", [1]), ArgumentError, "a tensor"),
-    "a number for sizes": (lambda: wir.Builder().input("x", "f32", 4), LayoutError, r"\(4,\)"),  # type: ignore[arg-type]
-    "a name for a kernel": (lambda: builder()[0].call("k"), ArgumentError, "not of type Kernel"),  # type: ignore[arg-type]
-    "a name for a buffer": (lambda: builder()[0].free("x"), ArgumentError, "not of type Buffer"),  # type: ignore[arg-type]
+    "a number for sizes": (lambda: wir.Builder().input("x", "f32", 4), LayoutError, r"\(4,\)"),
+    "a name for a kernel": (lambda: builder()[0].call("k"), ArgumentError, "not of type Kernel"),
+    "a name for a buffer": (lambda: builder()[0].free("x"), ArgumentError, "not of type Buffer"),
     "a name for a symbol": (
-        lambda: builder()[0].scalar_input("n"),  # type: ignore[arg-type]
+        lambda: builder()[0].scalar_input("n"),
         ArgumentError,
         r"b\.symbol",
     ),
@@ -143,7 +143,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[WrapperIRError], str]] = {
         "permutation of 1",
     ),
     "a name for a parameter": (
-        lambda: wir.Builder().cpp_kernel("k", "", reads=["x"]),  # type: ignore[list-item]
+        lambda: wir.Builder().cpp_kernel("k", "", reads=["x"]),
         ArgumentError,
         r"\('x', 'f32'\)",
     ),
@@ -154,7 +154,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[WrapperIRError], str]] = {
         ArgumentError,
         "the device and the stream",
     ),
-    "no side": (lambda: builder()[0].probe("l", when="during"), ArgumentError, "'before'"),  # type: ignore[arg-type]
+    "no side": (lambda: builder()[0].probe("l", when="during"), ArgumentError, "'before'"),
 }
 
 

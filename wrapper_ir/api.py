@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from wrapper_ir.emitters.base import Emitter, faults_of
 from wrapper_ir.emitters.registry import emitter_class, make_emitter
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from wrapper_ir.aot.emitter import CppArtifact
     from wrapper_ir.emitters.artifact import Artifact
+    from wrapper_ir.emitters.fx.artifact import FxArtifact
+    from wrapper_ir.emitters.python.artifact import PythonArtifact
     from wrapper_ir.lines.program import Program
     from wrapper_ir.runtime.cuda_graphs import GraphStatus
 
@@ -78,6 +81,17 @@ def prepare(
     return run_passes(program, pipeline_for(program, emitter, make_printer(debug)))
 
 
+# What emitters of ours return has more than every artifact: type checkers are told.
+@overload
+def emit(
+    program: Program, target: Literal["python"] = "python", **options: object
+) -> PythonArtifact: ...
+@overload
+def emit(program: Program, target: Literal["cpp"], **options: object) -> CppArtifact: ...
+@overload
+def emit(program: Program, target: Literal["fx"], **options: object) -> FxArtifact: ...
+@overload
+def emit(program: Program, target: str, **options: object) -> Artifact: ...
 def emit(program: Program, target: str = "python", **options: object) -> Artifact:
     """Render a program for a target, planning its memory first if that was not done yet.
 

@@ -77,7 +77,7 @@ def test_demo_leaves_a_program_and_a_module_to_go_on_with(
     assert program.stage is wir.Stage.PLANNED
     written = (out / "wrapper.py").read_text(encoding="utf-8")
     (identity,) = re.findall(r'^CONSTANTS_HASH = "(.*)"', written, re.MULTILINE)
-    assert wir.emit(program, "python").naming(identity) == written  # type: ignore[attr-defined]
+    assert wir.emit(program, "python").naming(identity) == written
     done = subprocess.run(
         [sys.executable, out / "wrapper.py", "--calls", "2", "--batches", "1"],
         cwd=tmp_path,

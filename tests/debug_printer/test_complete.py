@@ -44,7 +44,7 @@ def test_every_call_is_rendered(name: str) -> None:
     assert shown == list(range(count))
     table = source[source.index("constexpr wir::ProbeInfo kProbes[]") :].partition("\n};")[0]
     assert len(re.findall(r"wir::ProbeLevel::kNames", table)) == count
-    module = wir.emit(made, "fx").graph_module  # type: ignore[attr-defined]
+    module = wir.emit(made, "fx").graph_module
     graphs = [each for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
     shows = [node for each in graphs for node in each.graph.nodes if "show" in str(node.target)]
     assert len(shows) == count

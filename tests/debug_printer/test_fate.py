@@ -225,7 +225,7 @@ def test_a_limit_ends_the_output_with_a_line(tmp_path: Path) -> None:
 
 def test_a_limit_is_a_number_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in (-1, True, "64 MB"):
-        with pytest.raises(OptionValueError, match="a number of bytes"), debug_session(limit=limit):  # type: ignore[arg-type]
+        with pytest.raises(OptionValueError, match="a number of bytes"), debug_session(limit=limit):
             pass
     monkeypatch.setenv("WRAPPER_IR_DEBUG_LIMIT", "much")
     with debug_session():

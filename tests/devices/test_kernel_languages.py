@@ -202,7 +202,7 @@ finally:
 @pytest.mark.slow
 @pytest.mark.usefixtures("by_python")
 def test_without_the_python_side_a_program_says_what_it_lacks(tmp_path: Path) -> None:
-    package = wir.emit(wir.parse(TEXT), "cpp").export(tmp_path / "m.pt2")  # type: ignore[attr-defined]
+    package = wir.emit(wir.parse(TEXT), "cpp").export(tmp_path / "m.pt2")
     done = warm.run(ALONE, package, ours=False)
     assert done.returncode != 0
     assert "WIR2165: the program runs on a device whose Python side" in done.stderr

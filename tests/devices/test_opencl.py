@@ -102,12 +102,12 @@ def test_an_emitted_file_runs_by_itself(installed: Path, tmp_path: Path) -> None
     paths = [str(installed), *filter(None, [os.environ.get("PYTHONPATH")])]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "POCL_CACHE_DIR": str(tmp_path)}
     how = {"env": env, "text": True, "capture_output": True, "check": False}
-    source = subprocess.run([sys.executable, "-c", emit], input=text, **how)  # type: ignore[call-overload]
+    source = subprocess.run([sys.executable, "-c", emit], input=text, **how)
     assert source.returncode == 0, source.stderr
     assert "own_stream_1 = OwnStream(opencl_0, Stream)" in source.stdout.splitlines()
     file = tmp_path / "emitted.py"
     file.write_text(source.stdout)
-    done = subprocess.run([sys.executable, file], **how)  # type: ignore[call-overload]
+    done = subprocess.run([sys.executable, file], **how)
     assert done.returncode == 0, done.stderr
 
 

@@ -133,7 +133,7 @@ def test_a_name_is_one_emitters() -> None:
 
 def test_what_is_no_emitter_is_refused() -> None:
     with pytest.raises(NotAnEmitterError, match="'three' cannot be registered: it is not a sub"):
-        wir.register_emitter("three", int)  # type: ignore[arg-type]
+        wir.register_emitter("three", int)
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def test_origins_do_not_keep_two_apart() -> None:
     assert wir.print_program(wir.structure(other), origins=True) == str(wir.structure(program))
 
 
-def test_the_command_line_compares_and_prints_them(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_the_command_line_compares_and_prints_them(tmp_path) -> None:
     a, b = tmp_path / "a.wir", tmp_path / "b.wir"
     a.write_text(TEXT)
     b.write_text(TEXT.replace("one();", "other();"))

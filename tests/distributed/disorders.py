@@ -76,7 +76,7 @@ def _duplicate(made: Made, steps: list[Step], at: int, _: random.Random) -> list
 
 
 def _changed(steps: list[Step], at: int, **changes: object) -> list[Step]:
-    return [*steps[:at], replace(steps[at], **changes), *steps[at + 1 :]]  # type: ignore[arg-type]
+    return [*steps[:at], replace(steps[at], **changes), *steps[at + 1 :]]
 
 
 def _group(made: Made, steps: list[Step], at: int, draw: random.Random) -> list[Step] | None:
@@ -195,7 +195,7 @@ def outcomes(made: Made, blocking: Literal["start", "wait"], runs: int) -> list[
         programs, inputs = made.programs(), made.inputs()
         options = {"groups": made.groups, "blocking": blocking, "seed": seed, "verify": False}
         try:
-            results = run_ranks(programs, inputs, **options)  # type: ignore[arg-type]
+            results = run_ranks(programs, inputs, **options)
         except WrapperIRError as error:
             found.append(error.code)
             continue

@@ -37,7 +37,7 @@ def constants(program: Program) -> dict[str, Tensor]:
     for name, constant in program.constants.items():
         layout = program.layout(name)
         dtype = getattr(torch, layout.dtype.torch_name)
-        value = random_tensor(dtype, layout.size, layout.stride)  # type: ignore[arg-type]
+        value = random_tensor(dtype, layout.size, layout.stride)
         data[name] = data[constant.tied_to] if constant.tied_to else value
     return data
 

@@ -201,7 +201,7 @@ def test_programs_in_cpp_are_wrapped_likewise() -> None:
     program = wir.parse("wir 2\nprogram @p inference planned\ninput %x : f32[4] @cpu\nreturn %x\n")
     artifact: Any = wir.emit(program, "cpp", cuda_graph=True)
     assert "captured(call, CaptureFacts(program='p'" in artifact.as_module().source
-    assert "captured" not in wir.emit(program, "cpp").as_module().source  # type: ignore[attr-defined]
+    assert "captured" not in wir.emit(program, "cpp").as_module().source
     x = torch.ones(4)
     module: dict[str, Any] = {}
     exec(artifact.as_module().source, module)  # as caches of compiled graphs do

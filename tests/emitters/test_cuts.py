@@ -78,11 +78,11 @@ def inputs(program: Program, seed: int = 0) -> list[Tensor]:
 def test_what_goes_in_and_what_comes_out() -> None:
     program = wir.verify(cut(wir.parse(TEXT)))
     first, second = [line for line in program.body if isinstance(line, Switch)]
-    assert [arg.buffer for arg in first.operands] == ["x", "y"]  # type: ignore[union-attr]
-    assert [arg.access.value for arg in first.operands] == ["read", "readwrite"]  # type: ignore[union-attr]
-    assert [result.out for result in first.results] == ["a", "b", "c"]  # type: ignore[union-attr]
-    assert [arg.buffer for arg in second.operands] == ["d", "bt", "c", "y"]  # type: ignore[union-attr]
-    assert [result.out for result in second.results] == ["f", "g"]  # type: ignore[union-attr]
+    assert [arg.buffer for arg in first.operands] == ["x", "y"]
+    assert [arg.access.value for arg in first.operands] == ["read", "readwrite"]
+    assert [result.out for result in first.results] == ["a", "b", "c"]
+    assert [arg.buffer for arg in second.operands] == ["d", "bt", "c", "y"]
+    assert [result.out for result in second.results] == ["f", "g"]
     text = str(program)
     assert text.index("switch 0") < text.index("\n  %bt = reinterpret %b") < text.index("%h =")
     assert len(pieces(wir.plan_memory(program))) == 2
@@ -214,7 +214,7 @@ def loaded(program: Program, name: str) -> tuple[types.ModuleType, list[Stand]]:
         return stands[-1]
 
     module: Any = types.ModuleType(name)
-    module.stand = stand  # type: ignore[attr-defined]
+    module.stand = stand
     exec(compile(source, name, "exec"), module.__dict__)
     return module, stands
 

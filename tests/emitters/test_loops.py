@@ -134,7 +134,7 @@ def test_writes_reach_the_memory_that_a_loop_was_given(target: str) -> None:
 def test_loops_that_write_nothing_they_carry_stay_ops_of_torch() -> None:
     text = LOOPS.replace("aten::add_.Scalar(inout %c", "aten::add.Scalar(%c").replace("inout ", "")
     text = "\n".join(line for line in text.splitlines() if "  aten::add_.Scalar(" not in line)
-    graph = wir.emit(wir.parse(text), "fx").graph_module.graph  # type: ignore[attr-defined]
+    graph = wir.emit(wir.parse(text), "fx").graph_module.graph
     names = [str(node.target) for node in graph.nodes]
     assert names.count("while_loop") == 4
     assert names.count("while_loop_stack_output") == 1

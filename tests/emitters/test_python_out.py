@@ -113,7 +113,7 @@ def test_results_that_share_memory_are_apart_where_memory_is_given() -> None:
 
 
 def wrong(*given: Any) -> Any:
-    return wir.compile(wir.parse(STATIC), out=True)(made_input(), out=list(given))  # type: ignore[call-arg]
+    return wir.compile(wir.parse(STATIC), out=True)(made_input(), out=list(given))
 
 
 def test_what_is_not_like_the_result_is_refused() -> None:

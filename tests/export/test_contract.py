@@ -50,7 +50,7 @@ def _loaders() -> dict[str, tuple[str, Callable[[Path], Any]]]:
 
 def _runner(file: str) -> Callable[[torch.Tensor], list[torch.Tensor]]:
     runner: Any = torch._C._aoti.AOTIModelContainerRunnerCpu(file, 1)
-    return lambda x: runner.run([x])  # type: ignore[no-any-return]
+    return lambda x: runner.run([x])
 
 
 @pytest.mark.parametrize("loader", _loaders())

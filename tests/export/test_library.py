@@ -162,7 +162,7 @@ def test_options_that_do_not_exist_are_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="optimise"):
         wir.export(plus_one(), tmp_path / "m.so", optimise=True)
     with pytest.raises(OptionError, match="optimise"):
-        wir.emit(plus_one(), "cpp").export(tmp_path / "m.so", optimise=True)  # type: ignore[attr-defined]
+        wir.emit(plus_one(), "cpp").export(tmp_path / "m.so", optimise=True)
 
 
 def test_kernels_are_dealt_out_by_their_cost_alone() -> None:

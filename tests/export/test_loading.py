@@ -225,7 +225,7 @@ def test_a_package_without_weights_says_which_it_lacks(bare: Path, tmp_path: Pat
     with pytest.raises(PackageCallError, match=r"WIR2162.*'scale' has the wrong size"):
         wir.load_package(bare, weights={**model.state_dict(), "scale": torch.ones(9)})
     with pytest.raises(OptionValueError, match="weights"):
-        wir.load_package(bare, weights={"scale": 3})  # type: ignore[dict-item]
+        wir.load_package(bare, weights={"scale": 3})
     with pytest.raises(PackageError, match=r"nowhere.safetensors"):
         wir.load_package(bare, weights="nowhere.safetensors")
     index = tmp_path / "model.safetensors.index.json"

@@ -78,4 +78,4 @@ def test_a_directory_is_no_library(tmp_path: Path) -> None:
 
 def test_only_programs_are_exported(tmp_path: Path) -> None:
     with pytest.raises(wir.NotAProgramError, match=r"wir\.export takes a Program.*type Linear"):
-        wir.export(torch.nn.Linear(1, 1), tmp_path / "m.so")  # type: ignore[arg-type]
+        wir.export(torch.nn.Linear(1, 1), tmp_path / "m.so")

@@ -62,7 +62,7 @@ def _standalone(path: Path, **options: Any) -> Tensor:
     gm, inputs = _graph()
     made = torch._inductor.standalone_compile(gm, inputs, **options)
     made.save(path=str(path / "m"), format="unpacked" if path.name == "unpacked" else "binary")
-    return made(*inputs)[0]  # type: ignore[no-any-return]
+    return made(*inputs)[0]
 
 
 def _load_standalone(path: Path) -> Tensor:
@@ -70,7 +70,7 @@ def _load_standalone(path: Path) -> Tensor:
         path=str(path / "m"), format="unpacked" if path.name == "unpacked" else "binary"
     )
     _, inputs = _graph()
-    return made(*inputs)[0]  # type: ignore[no-any-return]
+    return made(*inputs)[0]
 
 
 def _ahead(path: Path) -> Tensor:
@@ -78,13 +78,13 @@ def _ahead(path: Path) -> Tensor:
     made: Any = torch.compile(Model(), fullgraph=True)
     compiled = made.forward.aot_compile(((X,), {}))
     compiled.save_compiled_function(str(path / "m"))
-    return compiled(Model(), X)  # type: ignore[no-any-return]
+    return compiled(Model(), X)
 
 
 def _load_ahead(path: Path) -> Tensor:
     with (path / "m").open("rb") as file:
         compiled: Any = torch.compiler.load_compiled_function(file)
-    return compiled(Model(), X)  # type: ignore[no-any-return]
+    return compiled(Model(), X)
 
 
 def _cached(path: Path) -> Tensor:
@@ -125,7 +125,7 @@ def _dictionary(_: Path) -> Tensor:
     model = Model()
     values = {"x": X, "w": model.weight.detach(), "b": model.bias.detach()}
     made: Any = torch._inductor.compile(torch.fx.symbolic_trace(function), [values])
-    return made(values)["y"]  # type: ignore[no-any-return]
+    return made(values)["y"]
 
 
 def _precompiled(path: Path) -> Tensor:
@@ -135,13 +135,13 @@ def _precompiled(path: Path) -> Tensor:
         cache_path=str(path / "m.cache"),
     )
     with capture as run:
-        return run(Model(), X)  # type: ignore[no-any-return]
+        return run(Model(), X)
 
 
 def _load_precompiled(path: Path) -> Tensor:
     assert "wrapper_ir" in (path / "m.py").read_text(encoding="utf-8")
     run = torch.compiler.precompile.load(str(path / "m.py"), str(path / "m.cache"))
-    return run(Model(), X)  # type: ignore[no-any-return]
+    return run(Model(), X)
 
 
 def _aot_standalone(path: Path) -> Tensor:
@@ -197,7 +197,7 @@ def _with_tuple(part: torch.fx.GraphModule) -> torch.fx.GraphModule:
 def _pieces(path: Path, *, loads: bool = False) -> Tensor:
     x = X.clone()
     torch._dynamo.mark_dynamic(x, 0)
-    return torch.compile(Model(), backend=_Piecewise(path, loads=loads), fullgraph=True)(x)  # type: ignore[no-any-return]
+    return torch.compile(Model(), backend=_Piecewise(path, loads=loads), fullgraph=True)(x)
 
 
 def _load_pieces(path: Path) -> Tensor:
@@ -206,14 +206,14 @@ def _load_pieces(path: Path) -> Tensor:
 
 def _exported(module: nn.Module) -> torch.fx.GraphModule:
     exported: Any = torch.export.export(module, (X,))
-    return exported.module(check_guards=False)  # type: ignore[no-any-return]
+    return exported.module(check_guards=False)
 
 
 def _packaged(path: Path) -> Tensor:
     file = str(path / "m.pt2")
     exported = torch.export.export(Model(), (X,))
     assert torch._inductor.aoti_compile_and_package(exported, package_path=file) == file
-    return torch._inductor.aoti_load_package(file)(X)  # type: ignore[no-any-return]
+    return torch._inductor.aoti_load_package(file)(X)
 
 
 def _methods(path: Path) -> Tensor:
@@ -226,14 +226,14 @@ def _methods(path: Path) -> Tensor:
     file = str(path / "m.pt2")
     package_aoti(file, parts)
     assert torch.equal(load_package(file, "last")(X - 0.5), torch.relu(X - 0.5))
-    return load_package(file, "whole")(X)  # type: ignore[no-any-return]
+    return load_package(file, "whole")(X)
 
 
 def _library(path: Path) -> Tensor:
     options = {"aot_inductor.output_path": str(path / "m.so")}
     file = torch._inductor.aot_compile(_exported(Model()), (X,), options=options)
     assert file == str(path / "m.so")
-    return torch._C._aoti.AOTIModelContainerRunnerCpu(file, 1).run([X])[0]  # type: ignore[attr-defined, no-any-return]
+    return torch._C._aoti.AOTIModelContainerRunnerCpu(file, 1).run([X])[0]
 
 
 Way = Callable[[Path], Tensor]

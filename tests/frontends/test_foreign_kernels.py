@@ -123,7 +123,7 @@ def test_every_language_of_gpus_is_known_by_name() -> None:
     for part in foreign:
         assert not part.language.endswith("Scheduling")  # a new one has no name for people yet
         with pytest.raises(UnsupportedLineError) as caught:
-            convert_kernel_call(None, None, ForeignNote("a_kernel", part.language))  # type: ignore[arg-type]
+            convert_kernel_call(None, None, ForeignNote("a_kernel", part.language))
         assert f"kernel in {part.language}" in str(caught.value)
         assert "max_autotune_gemm_backends" in str(caught.value)
 

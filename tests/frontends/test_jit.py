@@ -397,7 +397,7 @@ def test_gradients_are_eagers(target: str) -> None:
     def function(module: nn.Module, x: Tensor) -> Tensor:
         with torch.no_grad():
             kept = module(x)
-        return Cube.apply(module(x) @ weight) + kept.detach()  # type: ignore[no-any-return]  # no types
+        return Cube.apply(module(x) @ weight) + kept.detach()  # no types
 
     f = wir.jit(lambda x: function(model, x), target=target, fallback=False)
     for number in range(3):
@@ -771,7 +771,7 @@ def test_a_tensor_that_is_not_found_is_refused() -> None:
         assert f(x).eq(0).all()
 
 
-class Making(OrderedDict):  # type: ignore[type-arg]  # of whatever
+class Making(OrderedDict):  # of whatever
     """A dict that makes what it is asked for, as registries do."""
 
     def __getitem__(self, key: str) -> Any:

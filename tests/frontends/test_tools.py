@@ -343,6 +343,6 @@ def test_the_table_in_the_documents_names_tests_that_exist() -> None:
     defined = set(re.findall(r"^def (test_\w+)\(", "\n".join(files), re.MULTILINE))
     assert {name for names in named for name in names} <= defined
     here = {name for name, value in globals().items() if name.startswith("test_") and value}
-    here.remove(inspect.currentframe().f_code.co_name)  # type: ignore[union-attr]
+    here.remove(inspect.currentframe().f_code.co_name)
     assert here <= {name for names in named for name in names}
     assert {f"({way})" for way in WAYS} <= set(re.findall(r"\([\w ]+\)", table))

@@ -30,7 +30,7 @@ def results_of(program: wir.Program, inputs: list[Any]) -> tuple[list[Any], list
 @pytest.mark.parametrize("name", NAMES)
 def test_a_program_comes_back_with_its_meaning(name: str) -> None:
     program, inputs = support.program(name), support.inputs(name, seed=1)
-    back = wir.from_fx(wir.emit(program, "fx").graph_module)  # type: ignore[attr-defined]
+    back = wir.from_fx(wir.emit(program, "fx").graph_module)
     ours, given = results_of(back, inputs)
     wanted, expected = results_of(program, inputs)
     pairs = zip([*ours, *given], [*wanted, *expected], strict=True)
@@ -39,7 +39,7 @@ def test_a_program_comes_back_with_its_meaning(name: str) -> None:
 
 def test_in_an_export_of_a_module_kernels_are_ops() -> None:
     program, inputs = corpus.program("relu_twice"), corpus.CASES["relu_twice"].make()
-    module = wir.emit(program, "fx").graph_module  # type: ignore[attr-defined]
+    module = wir.emit(program, "fx").graph_module
     exported = torch.export.export(module, tuple(inputs))
     back = wir.from_fx(exported)
     assert torch.equal(wir.compile(back)(*inputs)[0], wir.compile(program)(*inputs)[0])
@@ -50,6 +50,6 @@ def test_in_an_export_of_a_module_kernels_are_ops() -> None:
     [("triton", "'triton_kernel_wrapper_mutation'"), ("while_stacked", "while_loop_stack_output")],
 )
 def test_what_does_not_come_back_says_why(name: str, why: str) -> None:
-    module = wir.emit(support.program(name), "fx").graph_module  # type: ignore[attr-defined]
+    module = wir.emit(support.program(name), "fx").graph_module
     with pytest.raises(wir.WrapperIRError, match=why):
         wir.from_fx(module)

@@ -80,7 +80,7 @@ def test_a_module_without_shapes_is_refused() -> None:
 
 def test_what_is_no_graph_is_refused() -> None:
     with pytest.raises(aten.NotAModelError, match="not a Net"):
-        wir.from_fx(Net())  # type: ignore[arg-type]
+        wir.from_fx(Net())
 
 
 def test_what_cannot_be_exported_says_why() -> None:

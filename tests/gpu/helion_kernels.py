@@ -14,7 +14,7 @@ helion: Any = importlib.import_module("helion")
 hl: Any = importlib.import_module("helion.language")
 
 
-@helion.kernel(config=helion.Config(block_sizes=[32, 32]), static_shapes=True)  # type: ignore[untyped-decorator]
+@helion.kernel(config=helion.Config(block_sizes=[32, 32]), static_shapes=True)
 def added(x: Tensor, y: Tensor) -> Tensor:
     """The sum of two matrices."""
     out = torch.empty_like(x)

@@ -160,7 +160,7 @@ def test_code_for_another_gpu_is_refused() -> None:
     _, program, inputs = captured("pointwise")
     program = wir.plan_memory(program)
     other = "sm_90" if torch.cuda.get_device_capability() < (9, 0) else "sm_80"
-    function = wir.emit(program, "cpp").load(gpu_arch=other)  # type: ignore[call-arg]
+    function = wir.emit(program, "cpp").load(gpu_arch=other)
     with pytest.raises(WrapperIRError, match=rf"compiled for {other}, and this GPU is sm_"):
         function(*inputs)
 
@@ -169,7 +169,7 @@ def test_code_for_several_gpus() -> None:
     _, program, inputs = captured("pointwise")
     major, minor = torch.cuda.get_device_capability()
     program = wir.plan_memory(program)
-    function = wir.emit(program, "cpp").load(gpu_arch=("sm_80", f"sm_{major}{minor}"))  # type: ignore[call-arg]
+    function = wir.emit(program, "cpp").load(gpu_arch=("sm_80", f"sm_{major}{minor}"))
     assert all(map(same, function(*inputs), wir.compile(program)(*inputs)))
 
 

@@ -79,7 +79,7 @@ def inductor(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
     from torch._inductor.compile_fx import compile_fx
 
     made: Any = compile_fx(copy.deepcopy(module), list(inputs))
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def declare(module: fx.GraphModule) -> None:

@@ -289,7 +289,7 @@ def test_mistakes() -> None:
     with pytest.raises(InputCountError):
         run_ranks([made], [given(0)[:1]])
     with pytest.raises(OptionValueError):
-        run_ranks(made, [given(0)])  # type: ignore[arg-type]
+        run_ranks(made, [given(0)])
     with pytest.raises(wir.VerificationError):
         outcome(program(SUM, end="%a"))
     with pytest.raises(CallFailedError, match="rank 1 is not in group '0'") as one:

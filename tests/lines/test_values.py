@@ -162,7 +162,7 @@ def test_a_frozen_map() -> None:
     with pytest.raises(KeyError):
         first["z"]
     with pytest.raises(TypeError):
-        first["a"] = 2  # type: ignore[index]
+        first["a"] = 2
 
 
 @slowly

@@ -37,9 +37,9 @@ def streams_of(program: Program) -> dict[str, int]:
     found = {}
     for line in program.body:
         if isinstance(line, ExternKernel):
-            found[dict(line.kwargs)["out"].buffer] = line.stream  # type: ignore[union-attr]
+            found[dict(line.kwargs)["out"].buffer] = line.stream
         elif isinstance(line, KernelCall):
-            found[f"{line.kernel} {line.args[0].buffer}"] = line.stream  # type: ignore[union-attr]
+            found[f"{line.kernel} {line.args[0].buffer}"] = line.stream
     return found
 
 

@@ -68,7 +68,7 @@ def test_every_pass_is_a_frozen_value_with_a_name(name: str) -> None:
     assert hash(one) == hash(PASSES[name]())
     assert dataclasses.fields(one) is not None
     with pytest.raises((dataclasses.FrozenInstanceError, AttributeError, TypeError)):
-        one.name = "other"  # type: ignore[misc]
+        one.name = "other"
 
 
 @pytest.mark.parametrize("name", [name for name in PASSES if name != InsertProbes.name])

@@ -85,9 +85,9 @@ class _Writer:
         return name
 
     def layout(self) -> Layout:
-        *outer, last = self.draw(st.sampled_from(SIZES))  # type: ignore[misc]
+        *outer, last = self.draw(st.sampled_from(SIZES))
         size = (*outer, last * self.scale)
-        return Layout.contiguous(self.draw(st.sampled_from(DTYPES)), size)  # type: ignore[arg-type]
+        return Layout.contiguous(self.draw(st.sampled_from(DTYPES)), size)
 
     def alive(self) -> list[str]:
         return list(self.storage)
@@ -126,7 +126,7 @@ class _Writer:
         owner = self.storage[source]
         whole = self.buffers[owner]
         half = int(whole.numel) // 2
-        offset = int(self.draw(st.sampled_from([0, half])))  # type: ignore[call-overload]
+        offset = int(self.draw(st.sampled_from([0, half])))
         layout = Layout(whole.dtype, whole.device, (half,), (1,), offset)
         self.body.append(Reinterpret(self.name(layout, owner), source))
 
@@ -145,7 +145,7 @@ class _Writer:
         self.body.append(ExternKernel("test::fresh", (BufferArg(source),), results=results))
         if self.draw(st.booleans()):
             alignment = self.draw(st.sampled_from([0, 16]))
-            self.body.append(AssertLayout(out, "test.fresh", alignment))  # type: ignore[arg-type]
+            self.body.append(AssertLayout(out, "test.fresh", alignment))
 
     def in_place(self) -> None:
         owners = sorted(self.ours)
@@ -195,9 +195,9 @@ class _Writer:
     def steps(self, most: int) -> None:
         kinds = [self.allocate] * 4 + [self.bump, self.view, self.may_alias, self.fresh]
         kinds += [self.in_place, self.free, self.cond]
-        for _ in range(int(self.draw(st.integers(0, most)))):  # type: ignore[call-overload]
+        for _ in range(int(self.draw(st.integers(0, most)))):
             step = self.draw(st.sampled_from(range(len(kinds))))
-            kinds[step]()  # type: ignore[index]
+            kinds[step]()
 
 
 @st.composite
@@ -212,5 +212,5 @@ def programs(draw: Callable[[st.SearchStrategy[object]], object], scale: int = 1
         results=tuple(BufferValue(name) for name in results),  # type: ignore[attr-defined]
         body=(*KERNELS, *writer.body),
         buffers=FrozenMap(writer.buffers),
-        role=draw(st.sampled_from(GraphRole)),  # type: ignore[arg-type]
+        role=draw(st.sampled_from(GraphRole)),
     )

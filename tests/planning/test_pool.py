@@ -340,7 +340,7 @@ def test_what_several_streams_touch_stays_outside() -> None:
     calls = [n for n, line in enumerate(source.body) if isinstance(line, wir.lines.KernelCall)]
     body = list(source.body)
     # The first copy reads %a and writes %b: on another stream than what comes after.
-    body[calls[0]] = dataclasses.replace(body[calls[0]], stream=1)  # type: ignore[type-var]
+    body[calls[0]] = dataclasses.replace(body[calls[0]], stream=1)
     streams = (wir.lines.Stream(wir.lines.CPU),)
     source = source.replace(body=tuple(body), streams=streams)
     planned = pool_storage(insert_frees(source)).program

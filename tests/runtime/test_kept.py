@@ -43,7 +43,7 @@ def test_what_was_taken_before_a_release_is_not_kept() -> None:
         held = kept.take()
         gone = weakref.ref(held[0].untyped_storage())
         assert kept.release() == 0
-        kept.give(held)  # type: ignore[arg-type]
+        kept.give(held)
         del held
         assert gone() is None
         assert kept.release() == 0

@@ -82,7 +82,7 @@ def test_numbers() -> None:
     check_number("b0", True, bool)
     for value, kind in ((True, int), (4.0, int), (1, bool), (torch.tensor(1), int), (None, float)):
         with pytest.raises(InputLayoutError, match="'n' has the wrong type"):
-            check_number("n", value, kind)  # type: ignore[arg-type]
+            check_number("n", value, kind)
     for number in (1, 9):
         with pytest.raises(SymbolError, match="2 <= s0 <= 8"):
             check_number("s0", number, int, 2, 8)

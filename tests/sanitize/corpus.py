@@ -98,13 +98,13 @@ def _build(name: str, folder: Path) -> bool:
     with (folder / f"{name}.inputs").open("wb") as file:
         torch.save((inputs, dict(program.data)), file)
     if name != plain:
-        library = build_loadable(artifact, BuildOptions(extra_flags=FLAGS))  # type: ignore[arg-type]
+        library = build_loadable(artifact, BuildOptions(extra_flags=FLAGS))
         shutil.copy(library, folder / f"{name}.so")
         return True
     exempt = {line.split()[0] for line in EXEMPT.read_text().splitlines() if line[:1].isalpha()}
     kernels = () if name not in exempt else ("-fno-sanitize=undefined",)
     options = BuildOptions(extra_flags=FLAGS, kernel_flags=kernels)
-    build(artifact, folder, options, name=name)  # type: ignore[arg-type]
+    build(artifact, folder, options, name=name)
     return True
 
 

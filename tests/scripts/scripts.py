@@ -50,7 +50,7 @@ def training_loop(backend: str, _: Path) -> list[Tensor]:
             x, y = torch.randn(6, 3, 16, 16), torch.randint(0, 5, (6,))
             with torch.autocast("cpu", torch.bfloat16):
                 loss = functional.cross_entropy(compiled(x), y) / 2
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             if step % 2:
                 nn.utils.clip_grad_norm_(model.parameters(), 1.0)
                 optimizer.step()
@@ -287,7 +287,7 @@ def adapters(backend: str, _: Path) -> list[Tensor]:
     """LoRA: adapters are switched, trained, and merged into the weights."""
     model = nn.Sequential(_Lora(nn.Linear(16, 32)), nn.ReLU(), _Lora(nn.Linear(32, 8)))
     compiled, x = torch.compile(model, backend=backend), torch.randn(5, 16)
-    layers: list[_Lora] = [model[0], model[2]]  # type: ignore[list-item]
+    layers: list[_Lora] = [model[0], model[2]]
     found = []
     for active in ("", "red", "blue", "red"):
         for layer in layers:
@@ -412,7 +412,7 @@ def recommender(backend: str, _: Path) -> list[Tensor]:
         )
         sparse.zero_grad()
         dense.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         sparse.step()
         dense.step()
         losses.append(loss.detach())

@@ -26,7 +26,7 @@ SCALE_TYPES = ("const float*", "float*", "const int64_t")
 
 def scale(name: str, factor: str = "2.0f", **options: object) -> CppSource:
     """A kernel that multiplies by a constant."""
-    return CppSource(name, SCALE.replace("FACTOR", factor), SCALE_TYPES, **options)  # type: ignore[arg-type]
+    return CppSource(name, SCALE.replace("FACTOR", factor), SCALE_TYPES, **options)
 
 
 @pytest.fixture

@@ -105,9 +105,9 @@ def program(*body: object, layouts: dict[str, Layout] | None = None, **fields: o
     return Program(
         inputs=(BufferInput("x"),),
         results=(BufferValue("x"),),
-        body=body,  # type: ignore[arg-type]
+        body=body,
         buffers=FrozenMap(buffers),
-        **fields,  # type: ignore[arg-type]
+        **fields,
     )
 
 
@@ -144,17 +144,17 @@ UNWRITABLE = [
     ("WIR1005", "body[0]", program(Reinterpret("y", "x", origin=-1), layouts={"y": FLOATS})),
     ("WIR1007", "body[0]" + ".then[0]" * 64, program(nested(65))),
     ("WIR1007", "body[0]" + ".then[0]" * 64, program(nested(5000))),
-    ("WIR1008", "body[0]", program(Free(3))),  # type: ignore[arg-type]
+    ("WIR1008", "body[0]", program(Free(3))),
     ("WIR1008", "body[0]", program(AssertLayout("x", alignment=True))),
-    ("WIR1008", "body[0]", program(ExternKernel("aten::relu", (1,)))),  # type: ignore[arg-type]
-    ("WIR1008", "", program(symbols=FrozenMap({"s": SymbolInfo(hint="exit()")}))),  # type: ignore[arg-type]
+    ("WIR1008", "body[0]", program(ExternKernel("aten::relu", (1,)))),
+    ("WIR1008", "", program(symbols=FrozenMap({"s": SymbolInfo(hint="exit()")}))),
     ("WIR1008", "", program(origins=[])),
-    ("WIR1008", "body[0].then[0]", program(nested(1, Free(b"x")))),  # type: ignore[arg-type]
-    ("WIR1008", "body[0]" + ".then[0]" * 70, program(nested(70, Free(3)))),  # type: ignore[arg-type]
+    ("WIR1008", "body[0].then[0]", program(nested(1, Free(b"x")))),
+    ("WIR1008", "body[0]" + ".then[0]" * 70, program(nested(70, Free(3)))),
     ("WIR1008", "body[0]", program(ExternKernel("aten::relu", (nested_list(65),)))),
     ("WIR1008", "body[0]", program(ExternKernel("aten::relu", (nested_list(50000),)))),
     ("WIR1064", "body[0]", program(op("aten::gelu", RELU_SCHEMA))),
-    ("WIR1064", "body[0]", program(op("aten::relu", RELU_SCHEMA, BUMP.params[0]))),  # type: ignore[arg-type]
+    ("WIR1064", "body[0]", program(op("aten::relu", RELU_SCHEMA, BUMP.params[0]))),
     ("WIR1065", "body[0]", program(op("aten::relu", "aten::relu(Tensor self"))),
     ("WIR1066", "body[1]", program(RELU, KernelCall("aten::relu", (BufferArg("x"),)))),
     ("WIR1066", "body[1]", program(BUMP, ExternKernel("bump", (BufferArg("x"),)))),

@@ -30,7 +30,7 @@ def layouts(draw: st.DrawFn) -> Layout:
 
 def bytes_of(layout: Layout) -> set[int]:
     found = set()
-    for place in itertools.product(*map(range, layout.size)):  # type: ignore[arg-type]
+    for place in itertools.product(*map(range, layout.size)):
         element = layout.offset + sum(i * s for i, s in zip(place, layout.stride, strict=True))
         start = element * layout.dtype.itemsize
         found |= set(range(start, start + layout.dtype.itemsize))

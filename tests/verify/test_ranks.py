@@ -256,7 +256,7 @@ def test_ranks_that_wait_for_each_other_across_groups() -> None:
     early = program(tp, wait("tp"), dp, wait("dp"), **ends)
     assert found(early, late, blocking="wait") == ["deadlock"]
     with pytest.raises(OptionValueError):
-        wir.verify_ranks([one, other], blocking="never")  # type: ignore[arg-type]
+        wir.verify_ranks([one, other], blocking="never")
 
 
 # Messages.

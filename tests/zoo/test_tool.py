@@ -47,7 +47,7 @@ def described(module: type[torch.nn.Module], **modes: bool) -> Architecture:
 
 
 def outcome(emitter: str = "python", state: str = "passed", **rest: object) -> Outcome:
-    return Outcome("net", "test", "forward", emitter, state, **rest)  # type: ignore[arg-type]
+    return Outcome("net", "test", "forward", emitter, state, **rest)
 
 
 def test_a_model_that_is_as_stocks_passes() -> None:

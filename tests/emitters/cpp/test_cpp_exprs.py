@@ -97,7 +97,7 @@ def test_drawn_expressions() -> None:
         inputs = [draw.randint(-40, 40) for _ in range(3)] + [draw.uniform(-8, 8)]
         mine, other = in_cpp(*inputs), in_python(*inputs)
         wrong = [
-            (line.value, a, b)  # type: ignore[union-attr]
+            (line.value, a, b)
             for line, a, b in zip(made.body, mine, other, strict=True)
             if repr(a) != repr(b) and not (type(b) is int and type(a) is float and a == b)
         ]

@@ -158,9 +158,9 @@ def test_the_same_text_in_another_process() -> None:
 
 def test_options() -> None:
     with pytest.raises(OptionValueError, match="origins"):
-        CppEmitter(origins="yes")  # type: ignore[arg-type]
+        CppEmitter(origins="yes")
     with pytest.raises(OptionValueError, match="out"):
-        CppEmitter(out=1)  # type: ignore[arg-type]
+        CppEmitter(out=1)
     with pytest.raises(OptionValueError, match="scratch_bytes"):
         CppEmitter(scratch_bytes=True)
     with pytest.raises(OptionValueError, match="one of 'call', 'kept'"):

@@ -150,7 +150,7 @@ def test_without_triton_a_kernel_says_so_to_who_asks() -> None:
     # Where compilers are traced, torch asks each kernel of the process.
     records: list[logging.LogRecord] = []
     handler = logging.Handler()
-    handler.emit = records.append  # type: ignore[method-assign]
+    handler.emit = records.append
     trace = logging.getLogger("torch.__trace")
     level = trace.level
     trace.addHandler(handler)
