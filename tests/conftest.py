@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
 #: Where compiled code is kept. A run must never find what another run or the user's own programs
@@ -82,7 +82,7 @@ def corpus_kernels() -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Have each test draw the same numbers, whichever tests its process ran before."""
     _spare_the_collector(item)
-    _note_settings()
+    list(_noted_settings())
     random.seed(0)
     if "torch" in sys.modules:
         sys.modules["torch"].default_generator.manual_seed(0)
@@ -104,35 +104,35 @@ def _spare_the_collector(item: pytest.Item) -> None:
 _files: list[Path] = []
 
 
-@pytest.hookimpl(wrapper=True, trylast=True)
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown() -> Generator[None]:
-    """Fail a test that leaves Inductor's settings changed: others would compile other code.
+    """Fail a test that leaves the compilers' settings changed: others would compile other code.
 
     Libraries change some for good, such as torchao, for what it quantises.
     """
     yield
-    config = _note_settings()
-    if config is None or config.get_hash() == _settings_hash[0]:
-        return
-    found = config.get_config_copy()
-    left = {name: found[name] for name, value in _settings.items() if found[name] != value}
-    for name in left:
-        setattr(config, name, _settings[name])
-    pytest.fail(f"the test leaves settings of Inductor behind: {left}", pytrace=False)
+    for config, (digest, values) in _noted_settings():
+        if config.get_hash() == digest:
+            continue
+        found = config.get_config_copy()
+        left = {name: found[name] for name, value in values.items() if found[name] != value}
+        for name in left:
+            setattr(config, name, values[name])
+        pytest.fail(f"the test leaves settings of {config.__name__}: {left}", pytrace=False)
 
 
-def _note_settings() -> Any:
-    """Return Inductor's settings, if they are imported, and note what they are at first."""
-    config: Any = sys.modules.get("torch._inductor.config")
-    if config is not None and not _settings:
-        _settings.update(config.get_config_copy())
-        _settings_hash.append(config.get_hash())
-    return config
+def _noted_settings() -> Iterator[tuple[Any, tuple[bytes, dict[str, Any]]]]:
+    """Yield modules of settings that are imported, with what they were when first seen."""
+    for name in ("torch._inductor.config", "torch._dynamo.config", "torch._functorch.config"):
+        config: Any = sys.modules.get(name)
+        if config is not None:
+            if name not in _settings:
+                _settings[name] = config.get_hash(), config.get_config_copy()
+            yield config, _settings[name]
 
 
-#: Inductor's settings when they were first seen, and their hash, which is cheap to ask for.
-_settings: dict[str, Any] = {}
-_settings_hash: list[bytes] = []
+#: Settings when they were first seen, by their module, and their hash, which is cheap to ask for.
+_settings: dict[str, tuple[bytes, dict[str, Any]]] = {}
 
 
 def pytest_unconfigure() -> None:
