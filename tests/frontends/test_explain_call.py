@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,11 @@ from torch import Tensor, nn
 
 import wrapper_ir as wir
 from tests.release import TORCH
+from wrapper_ir import runtime
 from wrapper_ir.aot import load
 from wrapper_ir.frontends.inductor import straight, straight_gradients
 from wrapper_ir.frontends.inductor.errors import NothingCalledError
+from wrapper_ir.runtime.checks import InputChecks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +55,11 @@ def test_a_model(emitter: str) -> None:
     assert ("2 x aten::addmm" in words) == (emitter != "cpp")
     told = json.loads(report.to_json())
     assert told["graphs"][0]["program_us"] == graph.program_us
+    assert (graph.checks_us is None) == (emitter == "fx")
+    assert told["graphs"][0]["checks_us"] == graph.checks_us
+    assert told["graphs"][0]["lines_us"] == graph.lines_us
+    assert ("of which checks of its arguments" in words) == (emitter != "fx")
+    assert ("checks of arguments cannot be told" in words) == (emitter == "fx")
     assert told["advice"] == [*report.advice()]
     assert "spans" not in told  # a trace has them
 
@@ -75,7 +83,7 @@ def test_a_trace() -> None:
     assert graph.calls["allocate buf2"][0] == 1
     measured, profiled = spans_of(report).values()
     assert [each["cat"] for each in measured if each["cat"] != "guard"] == [
-        *("call", "dynamo", "guards", "wrappers", "program")
+        *("call", "dynamo", "guards", "wrappers", "program", "checks", "lines")
     ]
     assert sum(each["cat"] == "guard" for each in measured) == len(report.guards)
     by_kind = {each["cat"]: each for each in measured}
@@ -85,6 +93,10 @@ def test_a_trace() -> None:
     assert end["dynamo"] == pytest.approx(by_kind["wrappers"]["ts"])
     assert by_kind["wrappers"]["ts"] <= by_kind["program"]["ts"]
     assert end["program"] <= end["wrappers"] <= end["call"]
+    assert by_kind["checks"]["ts"] == by_kind["program"]["ts"]
+    assert by_kind["checks"]["dur"] > 0
+    assert end["checks"] == pytest.approx(by_kind["lines"]["ts"])
+    assert end["lines"] == pytest.approx(end["program"])
     names = [each["name"] for each in profiled]
     assert names.count("aten::addmm.out") == 2  # lines
     assert names.count("aten::addmm") == 2  # ops
@@ -108,7 +120,8 @@ def test_a_trace_of_graphs_that_go_through_torch() -> None:
 
     measured = spans_of(explain(broken, *overlapping()))[1]
     kinds = [each["cat"] for each in measured if each["cat"] not in ("guard", "guards")]
-    assert kinds == ["call", "dynamo", "program", "dynamo", "wrappers", "program"]
+    program = ["program", "checks", "lines"]
+    assert kinds == ["call", "dynamo", *program, "dynamo", "wrappers", *program]
 
 
 def test_a_graph_that_goes_through_torch_says_why() -> None:
@@ -139,6 +152,81 @@ def test_gradients(is_made: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     assert bool(graph.node) == (not is_made or TORCH < (2, 14))
     assert ("torch's node of autograd" in str(report)) == bool(graph.node)
     assert ("is not compiled yet" in graph.node) != is_made
+
+
+def in_two_graphs(x: Tensor, w: Tensor) -> Tensor:
+    y = x @ w
+    torch._dynamo.graph_break()
+    return y.relu() @ w
+
+
+def slow_down(function: Callable[..., None]) -> Callable[..., None]:
+    def slow(*args: Any) -> None:
+        time.sleep(0.002)
+        function(*args)
+
+    slow.__module__ = function.__module__
+    return slow
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_slow_checks_are_not_lines(
+    dynamic: bool, training: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In Python: checks of what is fixed, and those of sizes that vary."""
+    if dynamic:
+        monkeypatch.setattr(runtime, "check_layout", slow_down(runtime.check_layout))
+    else:
+        monkeypatch.setattr(InputChecks, "__call__", slow_down(InputChecks.__call__))
+    x, w = torch.randn(6, 4), torch.randn(4, 4, requires_grad=training)
+    report = explain(in_two_graphs, x, w, dynamic=dynamic, options={"emitter": "python"})
+    assert len(report.graphs) == 2
+    for graph in report.graphs:
+        assert graph.checks_us >= 2000
+        assert graph.lines_us < graph.checks_us / 2
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+@pytest.mark.parametrize("training", [False, True])
+def test_checks_of_cpp_grow_with_what_is_checked(training: bool) -> None:
+    def added(*xs: Tensor) -> Tensor:
+        y = torch.stack(xs).sum(0)
+        torch._dynamo.graph_break()
+        return y * 2
+
+    def checks_of(*, dynamic: bool) -> list[float]:
+        torch._dynamo.reset()
+        xs = [torch.randn(6, 4, requires_grad=training) for _ in range(24)]
+        report = explain(added, *xs, dynamic=dynamic, options={"emitter": "cpp", "build": "wait"})
+        assert all(graph.is_cpp for graph in report.graphs)
+        return [graph.checks_us for graph in report.graphs]
+
+    many, one = checks_of(dynamic=True)
+    assert 0 < 4 * one < many
+    if not training:
+        by_table, _ = checks_of(dynamic=False)
+        assert by_table < many  # the program itself compares sizes that vary
+
+
+def test_checks_of_a_program_that_bypasses_autograd() -> None:
+    """Its function is decorated."""
+    model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(6))).eval()
+    with torch.no_grad():
+        (graph,) = explain(model, torch.randn(3, 4), options={"emitter": "python"}).graphs
+    assert graph.checks_us > 0
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+def test_without_checks(emitter: str) -> None:
+    """Libraries compare what is fixed in any case."""
+    options = {"emitter": emitter, "build": "wait"}
+    if emitter == "python":
+        options["checks"] = "never"
+    (graph,) = explain(lambda: torch.ones(3) + torch.arange(3), options=options).graphs
+    assert graph.checks_us == pytest.approx(0, abs=0.1)
+    assert graph.lines_us == pytest.approx(graph.program_us, abs=0.1)
 
 
 def test_what_is_cheaper() -> None:

@@ -1,4 +1,4 @@
-"""What torch's profiler sees inside the programs of a call."""
+"""What happens inside the programs of a call: checks, and what torch's profiler sees."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from wrapper_ir.aot.load import module_if_made
+from wrapper_ir.emitters.python.clocked import clock_checks
 from wrapper_ir.frontends.inductor import straight
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from wrapper_ir.emitters.python.clocked import Clocked
     from wrapper_ir.frontends.inductor.straight import Graph
 
 #: How many calls are looked at.
@@ -55,6 +58,18 @@ def calls_inside(call: Callable[[], object], number: int) -> list[dict[str, tupl
         {name: (len(times) // _COUNT, sum(times) / _COUNT) for name, times in calls.items()}
         for calls in found
     ]
+
+
+def clocked_of(function: Callable[..., Any]) -> Clocked | None:
+    """Return a program that tells how long it checks its arguments; None if it cannot be told.
+
+    The program is a function that the Python emitter wrote, or that of a library.
+    """
+    module = module_if_made()
+    if module is not None and isinstance(function, module.Function):
+        made: Clocked = function.clocked
+        return made
+    return clock_checks(function)
 
 
 @contextlib.contextmanager

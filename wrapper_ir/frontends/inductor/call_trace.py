@@ -26,8 +26,8 @@ class Span:
 
     Attributes:
         name: What it is.
-        kind: ``call``, ``dynamo``, ``guards``, ``guard``, ``wrappers`` or ``program``; ``profiled``
-            for what torch's profiler recorded.
+        kind: ``call``, ``dynamo``, ``guards``, ``guard``, ``wrappers``, ``program``, ``checks`` or
+            ``lines``; ``profiled`` for what torch's profiler recorded.
         start_us: When it began, in microseconds after the call.
         us: How long it took.
         bytes: The memory that it allocated, less what it freed, of which the profiler knows.
@@ -48,11 +48,13 @@ class Part:
         start: When Dynamo called it; None where that is not seen.
         end: When it returned to Dynamo.
         program: When its program began, and when it ended.
+        checks: How long the program checks its arguments; None where that cannot be told.
     """
 
     start: int | None
     end: int
     program: tuple[int, int]
+    checks: int | None
 
 
 def measured(
@@ -79,7 +81,12 @@ def measured(
         if part.start is not None:
             name = f"graph {number}: from Dynamo to the program"
             yield _span(name, "wrappers", start, part.start, part.end)
-        yield _span(f"graph {number}: the program", "program", start, *part.program)
+        began, ended = part.program
+        yield _span(f"graph {number}: the program", "program", start, began, ended)
+        if part.checks is not None:
+            lines = min(ended, began + part.checks)
+            yield _span("checks of arguments, measured apart", "checks", start, began, lines)
+            yield _span("lines", "lines", start, lines, ended)
         before = part.end
 
 

@@ -6,23 +6,20 @@ and devices is left out. Each part is the median of many calls, less what readin
 
 from __future__ import annotations
 
-import contextlib
 import json
 import statistics
 import sys
 import time
 from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter
-from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from wrapper_ir.aot.load import module_if_made
-from wrapper_ir.frontends.inductor import straight
-from wrapper_ir.frontends.inductor.call_inside import calls_inside, replaced
+from wrapper_ir.frontends.inductor.call_inside import calls_inside
 from wrapper_ir.frontends.inductor.call_trace import Part, Span, measured, profiled, trace_of
+from wrapper_ir.frontends.inductor.call_watch import GraphSpan, Round, Watch, median_us
 from wrapper_ir.frontends.inductor.compat import cache_entries
 from wrapper_ir.frontends.inductor.errors import NothingCalledError
-from wrapper_ir.frontends.inductor.straight import Graph
 from wrapper_ir.frontends.inductor.straight_gradients import torchs_node
 
 if TYPE_CHECKING:
@@ -56,6 +53,8 @@ class GraphTime:
         around_us: Microseconds between Dynamo and the program; None where torch's wrappers cannot
             be told from Dynamo.
         program_us: Microseconds in the emitted function.
+        checks_us: Microseconds of those that it takes to check its arguments, before its lines:
+            types, devices, sizes, strides, alignment; None where that cannot be told.
         calls: What torch's profiler sees it call, and how often, with microseconds for all calls of
             each under the profiler, which makes them longer: library ops that it calls through
             PyTorch's dispatcher (C++ calls most directly), and all calls and allocations of a
@@ -68,10 +67,16 @@ class GraphTime:
 
     around_us: float | None
     program_us: float
+    checks_us: float | None
     calls: dict[str, tuple[int, float]]
     hindrances: tuple[str, ...]
     node: str
     is_cpp: bool
+
+    @property
+    def lines_us(self) -> float | None:
+        """Microseconds in the emitted function after its checks, or None."""
+        return None if self.checks_us is None else self.program_us - self.checks_us
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,8 @@ class CallReport:
         """Return all figures, and the advice, as JSON."""
         figures = asdict(replace(self, spans=()))
         del figures["spans"]
+        for graph, found in zip(self.graphs, figures["graphs"], strict=True):
+            found["lines_us"] = graph.lines_us
         return json.dumps({**figures, "advice": self.advice()}, indent=1)
 
     def to_trace(self) -> str:
@@ -156,6 +163,11 @@ class CallReport:
             if graph.node:
                 yield f"{'':22}graph {number}: torch's node of autograd: {graph.node}"
             yield row(graph.program_us, f"graph {number}: the program")
+            if graph.checks_us is None or graph.lines_us is None:
+                yield f"{'':22}  its checks of arguments cannot be told from its lines"
+            else:
+                yield row(graph.checks_us, "  of which checks of its arguments")
+                yield row(graph.lines_us, "  and its lines")
             for name, (count, us) in sorted(graph.calls.items(), key=lambda item: -item[1][1]):
                 yield f"{'':22}  {count} x {name}: {us:.2f} us under a profiler"
         if self.guards:
@@ -189,20 +201,26 @@ def explain_call(
 
     for _ in range(3):
         call()
-    total = _median(call, seconds)
-    watch = _Watch()
+    total = median_us(call, seconds)
+    watch = Watch()
     with watch.watching():
         count = max(10, int(seconds * 1e6 / total))
-        rounds = [watch.round_of(call) for _ in range(count)]
+        # In turn, so that checks and programs are measured at the same times.
+        pairs = [
+            (watch.round_of(call), watch.round_of(call, clocks_checks=True)) for _ in range(count)
+        ]
+    rounds = [usual for usual, _ in pairs]
     if not rounds[-1].spans:
         raise NothingCalledError(what=getattr(compiled, "__name__", type(compiled).__name__))
     shape = rounds[-1].graphs
-    rounds = sorted((each for each in rounds if each.graphs == shape), key=_Round.length)
+    rounds = sorted((each for each in rounds if each.graphs == shape), key=Round.length)
+    clocked = [each for _, each in pairs if each.graphs == shape] or rounds
     called = calls_inside(call, len(shape))
-    spans = (each.spans for each in rounds)
+    spans = zip(*(each.spans for each in rounds), strict=True)
+    with_checks = zip(*(each.spans for each in clocked), strict=True)
     graphs = tuple(
-        _time_of([*each], calls)
-        for each, calls in zip(zip(*spans, strict=True), called, strict=True)
+        _time_of([*each], [span.checks for span in others], calls)
+        for each, others, calls in zip(spans, with_checks, called, strict=True)
     )
     inside = sum((graph.around_us or 0) + graph.program_us for graph in graphs)
     frames = _frames(call, {graph.frame for graph in shape if graph.frame})
@@ -214,121 +232,38 @@ def explain_call(
         graphs=graphs,
         guards_us=guards_us,
         guards=guards,
-        spans=(*_spans(rounds[len(rounds) // 2], guards, guards_us), *profiled(call)),
+        spans=(*_spans(rounds[len(rounds) // 2], graphs, guards, guards_us), *profiled(call)),
     )
 
 
-def _spans(usual: _Round, guards: tuple[Guard, ...], guards_us: float) -> Iterator[Span]:
+def _spans(
+    usual: Round, graphs: tuple[GraphTime, ...], guards: tuple[Guard, ...], guards_us: float
+) -> Iterator[Span]:
     parts = [
-        Part(each.start or None, each.end, (each.program, each.program + each.inner))
-        for each in usual.spans
+        Part(
+            each.start or None,
+            each.end,
+            (each.program, each.program + each.inner),
+            None if graph.checks_us is None else int(graph.checks_us * 1e3),
+        )
+        for each, graph in zip(usual.spans, graphs, strict=True)
     ]
     words = [(each.text, each.us) for each in guards]
     yield from measured(usual.start, usual.end, parts, words, guards_us)
 
 
-def _median(call: Callable[[], object], seconds: float) -> float:
-    """Return microseconds a call, the median of batches."""
-
-    def batch(count: int) -> float:
-        start = time.thread_time_ns()
-        for _ in range(count):
-            call()
-        return (time.thread_time_ns() - start) / 1e3 / count
-
-    count = max(1, int(seconds * 1e6 / 20 / batch(10)))
-    return statistics.median(batch(count) for _ in range(20))
-
-
-@dataclass
-class _Span:
-    """One graph's part in a call, in nanoseconds; the outer part is 0 where it is not seen."""
-
-    graph: Graph
-    start: int = 0
-    outer: int = 0
-    program: int = 0
-    inner: int = 0
-
-    @property
-    def end(self) -> int:
-        return self.start + self.outer if self.start else self.program + self.inner
-
-
-@dataclass
-class _Round:
-    """One call, in nanoseconds."""
-
-    start: int
-    end: int
-    spans: list[_Span]
-
-    @property
-    def graphs(self) -> list[Graph]:
-        return [span.graph for span in self.spans]
-
-    def length(self) -> int:
-        return self.end - self.start
-
-
-class _Watch:
-    """Notes when graphs and their programs run."""
-
-    def __init__(self) -> None:
-        self._thread = get_ident()
-        self._found: list[_Span] = []
-        self._open: _Span | None = None
-        start = _clock()
-        for _ in range(1000):
-            _clock()
-        self._cost = (_clock() - start) // 1000  # of reading the clock
-
-    @contextlib.contextmanager
-    def watching(self) -> Iterator[None]:
-        """Watch all graphs that are alive."""
-        with replaced(self._noting):
-            straight.watchers[self._thread] = self._outer
-            try:
-                yield
-            finally:
-                del straight.watchers[self._thread]
-
-    def round_of(self, call: Callable[[], object]) -> _Round:
-        """Make one call, and return its parts."""
-        self._found = []
-        start = _clock()
-        call()
-        return _Round(start, _clock(), self._found)
-
-    def _outer(self, graph: Graph, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        span = self._open = _Span(graph)
-        span.start = _clock()
-        results = call(*args)
-        span.outer = _clock() - span.start
-        self._open = None
-        return results
-
-    def _noting(self, graph: Graph, function: Callable[..., Any]) -> Callable[..., Any]:
-        def noting(args: list[Any]) -> Any:
-            if get_ident() != self._thread:
-                return function(args)
-            span = self._open or _Span(graph)
-            span.program = _clock()
-            results = function(args)
-            span.inner = max(0, _clock() - span.program - self._cost)
-            self._found.append(span)
-            return results
-
-        return noting
-
-
-def _time_of(spans: list[_Span], calls: dict[str, tuple[int, float]]) -> GraphTime:
+def _time_of(
+    spans: list[GraphSpan], checks: list[int | None], calls: dict[str, tuple[int, float]]
+) -> GraphTime:
+    known = [each for each in checks if each is not None]
     graph = spans[0].graph
+    inner = statistics.median(span.inner for span in spans) / 1e3
     outer = statistics.median(max(0, span.outer - span.inner) for span in spans) / 1e3
     module = module_if_made()
     return GraphTime(
         around_us=None if graph.hindrances else outer,
-        program_us=statistics.median(span.inner for span in spans) / 1e3,
+        program_us=inner,
+        checks_us=min(inner, statistics.median(known) / 1e3) if known else None,
         calls=calls,
         hindrances=graph.hindrances,
         node="" if graph.apply is None else torchs_node(graph.apply),

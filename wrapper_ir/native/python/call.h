@@ -1,6 +1,8 @@
 // The function object: the path from a Python call to the program and back.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <vector>
@@ -45,6 +47,33 @@ PyObject* tuple_of(std::size_t count, Make make) {
   return made;
 }
 
+// A call that notes how long checks of inputs take, if asked to.
+struct ClockedCall : wir::Call {
+  // Ask for it.
+  void clock() {
+    checked = [](wir::Call& call) noexcept { static_cast<ClockedCall&>(call).stop(); };
+    const std::int64_t start = now();
+    cost_ = now() - start;
+  }
+  void start() {
+    if (checked != nullptr) began_ = now();
+  }
+  void stop() {
+    if (checked != nullptr) length_ += std::max<std::int64_t>(0, now() - began_ - cost_);
+  }
+  std::int64_t nanoseconds() const { return length_; }
+
+ private:
+  static std::int64_t now() {
+    const auto time = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+  }
+
+  std::int64_t began_ = 0;
+  std::int64_t cost_ = 0;  // of reading the clock
+  std::int64_t length_ = 0;
+};
+
 // One call, with everything it borrows and owns. Constructed and destroyed under the GIL.
 //
 // Handles of inputs point into the Python objects, which the caller, or this, holds until the call
@@ -79,11 +108,18 @@ class Run {
 
   // Check inputs that the caller holds until the call is over. False: a Python error is set.
   bool take_inputs(PyObject* const* values) {
+    call_.start();
     for (std::size_t i = 0; i < info_.num_inputs; ++i) {
       if (!take_input(i, values[i])) return false;
     }
+    call_.stop();
     return true;
   }
+
+  // Measure how long checks of inputs take: the runtime's, and those that the program makes at its
+  // beginning.
+  void clock_checks() { call_.clock(); }
+  std::int64_t check_nanoseconds() const { return call_.nanoseconds(); }
 
   // Take all inputs out of a list of the right length, and check them. A tensor that only the list
   // held can be freed right after its last use. False: a Python error is set.
@@ -143,6 +179,7 @@ class Run {
         const pybind11::gil_scoped_release_simple released;
         const at::NoGradGuard no_grad;
         const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+        call_.start();
         info_.run(taken.state, call_, slots_.data(), outputs_.data());
       } catch (...) {
         error = std::current_exception();
@@ -350,7 +387,7 @@ class Run {
 
   Function* function_;
   const wir::ProgramInfo& info_;
-  wir::Call call_;
+  ClockedCall call_;
   std::vector<std::unique_ptr<c10::IValue>> objects_;  // which slots point to
   NullRow<wir::Slot, 32> slots_;
   NullRow<wir::Slot, 8> outputs_;
@@ -401,6 +438,24 @@ inline PyObject* call_plain(PyObject* callable, PyObject* const* args, std::size
   return made;
 }
 
+// Call a program with a list of inputs, which is emptied. `check_nanoseconds` is null, or takes how
+// long checks of inputs took.
+inline PyObject* run_list(Function* self, PyObject* list, PyObject* out,
+                          std::int64_t* check_nanoseconds) {
+  const Py_ssize_t count = PyList_GET_SIZE(list);
+  if (count != static_cast<Py_ssize_t>(self->info->num_inputs)) return refuse_count(self, count);
+  Py_INCREF(self);
+  PyObject* made = nullptr;
+  {
+    Run run(self, out, true);
+    if (check_nanoseconds != nullptr) run.clock_checks();
+    if (run.take_list(list) && run.execute()) made = run.results();
+    if (check_nanoseconds != nullptr) *check_nanoseconds = run.check_nanoseconds();
+  }
+  Py_DECREF(self);
+  return made;
+}
+
 inline PyObject* call_boxed(PyObject* callable, PyObject* const* args, std::size_t flags,
                             PyObject* keywords) {
   auto* self = reinterpret_cast<Function*>(callable);
@@ -410,17 +465,19 @@ inline PyObject* call_boxed(PyObject* callable, PyObject* const* args, std::size
   }
   PyObject* out = nullptr;
   if (!find_out(keywords, args + 1, &out)) return nullptr;
-  PyObject* list = args[0];
-  const Py_ssize_t count = PyList_GET_SIZE(list);
-  if (count != static_cast<Py_ssize_t>(self->info->num_inputs)) return refuse_count(self, count);
-  Py_INCREF(callable);
-  PyObject* made = nullptr;
-  {
-    Run run(self, out, true);
-    if (run.take_list(list) && run.execute()) made = run.results();
+  return run_list(self, args[0], out, nullptr);
+}
+
+// A boxed call, and how long checks of its inputs took.
+inline PyObject* clocked(PyObject* object, PyObject* list) {
+  if (!PyList_CheckExact(list)) {
+    PyErr_SetString(PyExc_TypeError, "inputs are given in a list");
+    return nullptr;
   }
-  Py_DECREF(callable);
-  return made;
+  std::int64_t nanoseconds = 0;
+  PyObject* made = run_list(reinterpret_cast<Function*>(object), list, nullptr, &nanoseconds);
+  if (made == nullptr) return nullptr;
+  return Py_BuildValue("NL", made, static_cast<long long>(nanoseconds));
 }
 
 inline PyTypeObject* function_type = nullptr;
@@ -511,6 +568,9 @@ inline PyMethodDef function_methods[] = {
     {"release", release, METH_NOARGS,
      "release() -> bytes freed now\n\nFree the memory kept between calls; calls in progress free "
      "theirs when they end."},
+    {"clocked", clocked, METH_O,
+     "clocked(inputs) -> (results, nanoseconds)\n\nCall with a list, which is emptied, and measure "
+     "how long checks of inputs take."},
     {nullptr, nullptr, 0, nullptr}};
 
 inline PyMemberDef members[] = {
