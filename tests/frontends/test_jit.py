@@ -240,6 +240,34 @@ def _undone(model: Model, classes: tuple[type, ...] = (Model, Scale)) -> Callabl
     return undo
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+@pytest.mark.parametrize("count", [1, 40])
+def test_what_autograd_knows_of_a_models_tensors(count: int) -> None:
+    """Each object is in turn without gradients, a leaf that has them, and a result."""
+    weights = [torch.ones(3) for _ in range(count)]
+    source = torch.ones(3, requires_grad=True)
+    x = torch.randn(3)
+    f = wir.jit(lambda x: sum(x * weight for weight in weights))
+    kinds = (False, True), (True, True), (True, False), (False, True)
+    for has_gradients, is_leaf in kinds:
+        weight = weights[-1]
+        weight.detach_().requires_grad_(False)
+        if has_gradients and is_leaf:
+            weight.requires_grad_()
+        elif has_gradients:
+            weight.mul_(source)
+        assert (weight.requires_grad, weight.is_leaf) == (has_gradients, is_leaf)
+        for _ in range(2):
+            result = f(x)
+            torch.testing.assert_close(result, x * count)
+            assert result.requires_grad == has_gradients
+            if has_gradients:
+                (gradient,) = torch.autograd.grad(result.sum(), weight if is_leaf else source)
+                torch.testing.assert_close(gradient, x)
+                if not is_leaf:  # its graph has run
+                    weight.detach_().fill_(1).mul_(source)
+
+
 def test_each_thing_that_a_model_reads_may_change(target: str) -> None:
     model, x = Model(), torch.randn(3, 4)
     f = wir.jit(model, target=target, max_programs=1)

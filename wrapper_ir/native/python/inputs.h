@@ -133,6 +133,14 @@ inline bool object_in(const char* class_name, PyObject* value, c10::IValue* foun
   }
 }
 
+inline const void* storage_of(const c10::TensorImpl& impl) {
+  return impl.unsafe_storage().unsafeGetStorageImpl();
+}
+
+inline const void* storage_of(const at::Tensor& tensor) {
+  return storage_of(*tensor.unsafeGetTensorImpl());
+}
+
 inline AtenTensorHandle handle_of(const at::Tensor* tensor) {
   return reinterpret_cast<AtenTensorHandle>(const_cast<at::Tensor*>(tensor));
 }

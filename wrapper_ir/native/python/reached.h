@@ -14,7 +14,9 @@
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/forward_grad.h>
+#include <torch/csrc/autograd/variable.h>
 
+#include "ahead.h"
 #include "structure.h"
 
 namespace wir_py {
@@ -57,9 +59,17 @@ struct Mode {
   bool operator==(const Mode&) const = default;
 };
 
+// What autograd knows of a tensor; null: nothing. It is read where it lies, because torch's functions
+// that tell of it, several calls for each tensor, take longer than all other tests.
+using Meta = const torch::autograd::AutogradMeta*;
+
+inline Meta meta_of(const c10::TensorImpl& impl) {
+  return static_cast<Meta>(impl.autograd_meta());
+}
+
 // Whether gradients are recorded for a tensor: 0 no, 1 for a leaf, 2 for a result.
-inline int recorded(const at::Tensor& tensor) {
-  return !tensor.requires_grad() ? 0 : tensor.is_leaf() ? 1 : 2;
+inline int recorded(Meta meta) {
+  return meta == nullptr ? 0 : meta->grad_fn_ ? 2 : meta->requires_grad_ ? 1 : 0;
 }
 
 // What a tensor has to be like. Made of (dtype, device type, device index, sizes, strides, plain,
@@ -90,7 +100,10 @@ class TensorTest {
   }
 
   bool operator()(const at::Tensor& tensor) const {
-    return matches(spec_, spec_.device_index, tensor) && recorded(tensor) == recorded_;
+    return (*this)(tensor, meta_of(*tensor.unsafeGetTensorImpl()));
+  }
+  bool operator()(const at::Tensor& tensor, Meta meta) const {
+    return matches(spec_, spec_.device_index, tensor) && recorded(meta) == recorded_;
   }
 
  private:
@@ -106,10 +119,6 @@ class TensorTest {
   std::vector<std::int64_t> size_, stride_;
   int recorded_;
 };
-
-inline const void* storage_of(const at::Tensor& tensor) {
-  return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-}
 
 // Values of a model, as they were when a program was made. Values that do not change are compared,
 // others have to be the same objects, whose contents are listed beside them.
@@ -152,7 +161,7 @@ class State {
 
   bool holds() {
     for (std::size_t i = 0; i < seen_.size(); ++i) {
-      if (i + kAhead < seen_.size()) __builtin_prefetch(version_in(seen_[i + kAhead].dict));
+      if (i + kAhead < seen_.size()) fetch(version_in(seen_[i + kAhead].dict));
       auto& [dict, version] = seen_[i];
       const std::uint64_t now = kHasVersions ? *version_in(dict) : 0;
       if (kHasVersions && now == version) [[likely]] continue;
@@ -169,17 +178,22 @@ class State {
     // A tensor is found in three steps, and each of them is taken for another one: Python's object
     // leads to torch's, and that to what autograd knows of it.
     const std::size_t count = tensors_.size();
+    if (count == 0) return true;
+    Meta metas[kAhead];
     for (std::size_t i = 0; i < count + 2 * kAhead; ++i) {
-      if (i < count) __builtin_prefetch(value(i));
-      if (const std::size_t at = i - kAhead; at < count) fetch(impl_of(at));
+      if (i < count) fetch(value(i));
+      if (const std::size_t at = i - kAhead; at < count) {
+        fetch_all(*tensor(at).unsafeGetTensorImpl());
+      }
       if (const std::size_t at = i - kAhead - kAhead / 2; at < count) {
-        fetch(impl_of(at)->autograd_meta());
+        const Meta meta = metas[at % kAhead] = meta_of(*tensor(at).unsafeGetTensorImpl());
+        if (meta != nullptr) fetch(&meta->grad_fn_), fetch(&meta->requires_grad_);
       }
       const std::size_t at = i - 2 * kAhead;
       if (at >= count) continue;
       const Tensor& each = tensors_[at];
       const at::Tensor& tensor = THPVariable_Unpack(each.value.ptr());
-      if (!(*each.test)(tensor)) return false;
+      if (!(*each.test)(tensor, metas[at % kAhead])) return false;
       if (each.storage != nullptr && storage_of(tensor) != each.storage) return false;
     }
     return true;
@@ -212,10 +226,6 @@ class State {
   }
 
  private:
-  // So many objects ahead are fetched: others have pushed them out of the processor's caches since
-  // the last call, and one after the other they would take longer than the tests.
-  static constexpr std::size_t kAhead = 8;
-
   // Each change of a dict gives it a number that no dict had before. Since Python 3.13 attributes of
   // an object may change without.
   static constexpr bool kHasVersions = PY_VERSION_HEX < 0x030D0000;
@@ -295,14 +305,6 @@ class State {
     const TensorTest* test;  // of `tests_`: most tensors of a model are alike
     const void* storage;
   };
-
-  const c10::TensorImpl* impl_of(std::size_t i) const { return tensor(i).unsafeGetTensorImpl(); }
-
-  static void fetch(const void* object) {
-    for (const int line : {0, 64, 128}) {
-      __builtin_prefetch(static_cast<const char*>(object) + line);
-    }
-  }
 
   static PyObject* dict_of(PyTypeObject* type) {
 #if PY_VERSION_HEX < 0x030C0000

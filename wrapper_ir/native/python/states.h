@@ -9,6 +9,7 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 
+#include "ahead.h"
 #include "inputs.h"
 
 namespace wir_py {
@@ -53,8 +54,17 @@ class States {
   // True if the constants are where they were when the epoch began.
   bool is_current(PyObject* const* constants) const {
     if (epoch_ == nullptr) return false;
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      if (place_of(THPVariable_Unpack(constants[i])) != places_[i]) return false;
+    const std::size_t count = places_.size();
+    if (count == 0) return true;
+    const auto impl = [&](std::size_t i) {
+      return THPVariable_Unpack(constants[i]).unsafeGetTensorImpl();
+    };
+    for (std::size_t i = 0; i < count + 2 * kAhead; ++i) {
+      if (i < count) fetch(constants[i]);
+      if (const std::size_t at = i - kAhead; at < count) fetch_all(*impl(at));
+      if (const std::size_t at = i - kAhead - kAhead / 2; at < count) fetch(storage_of(*impl(at)));
+      const std::size_t at = i - 2 * kAhead;
+      if (at < count && place_of(THPVariable_Unpack(constants[at])) != places_[at]) return false;
     }
     return true;
   }

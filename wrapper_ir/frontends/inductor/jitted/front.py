@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from wrapper_ir.frontends.inductor.jitted.reached import Reached
     from wrapper_ir.lines.program import Program
 
+# Where caches are cold, finding it through two modules would take a microsecond.
+_is_traced = torch.compiler.is_dynamo_compiling
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -93,7 +96,7 @@ class Jitted(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a program that was made for such a call, or make one."""
-        call = self._eager if torch.compiler.is_dynamo_compiling() else self._table
+        call = self._eager if _is_traced() else self._table
         result: R = call(*args, **kwargs)
         return result
 
