@@ -37,8 +37,8 @@ def explain_call(  # noqa: PLR0913 - one parameter per option
 
     MODULE:CALLABLE names a model as for `wrapper-ir capture`. The table shows Dynamo with each
     guard, torch's wrappers and why they are needed, the programs with their checks, lines and
-    library ops, in microseconds, and what would make the call cheaper. A trace has lines and allocations, too, with
-    `-O profile=true`.
+    library ops, in microseconds, and what would make the call cheaper. A trace has lines and
+    allocations, too, with `-O profile=true`.
     """
     import torch
 
