@@ -268,6 +268,21 @@ def test_what_autograd_knows_of_a_models_tensors(count: int) -> None:
                     weight.detach_().fill_(1).mul_(source)
 
 
+@pytest.mark.parametrize("is_argument", [True, False])
+def test_views_learn_of_gradients_from_their_base(is_argument: bool) -> None:
+    base, source = torch.ones(3), torch.ones(3, requires_grad=True)
+    view = base.view(3)
+    f = wir.jit((lambda x: x * 2) if is_argument else lambda x: x * view)
+    given = view if is_argument else torch.randn(3)
+    assert not f(given).requires_grad
+    base.mul_(source)
+    for _ in range(2):
+        result = f(given)
+        assert result.requires_grad
+        torch.testing.assert_close(result, given * 2 if is_argument else given * view)
+    torch.autograd.grad(result.sum(), source)
+
+
 def test_each_thing_that_a_model_reads_may_change(target: str) -> None:
     model, x = Model(), torch.randn(3, 4)
     f = wir.jit(model, target=target, max_programs=1)

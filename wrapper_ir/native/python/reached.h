@@ -68,8 +68,12 @@ inline Meta meta_of(const c10::TensorImpl& impl) {
 }
 
 // Whether gradients are recorded for a tensor: 0 no, 1 for a leaf, 2 for a result.
-inline int recorded(Meta meta) {
-  return meta == nullptr ? 0 : meta->grad_fn_ ? 2 : meta->requires_grad_ ? 1 : 0;
+inline int recorded(const at::Tensor& tensor, Meta meta) {
+  if (meta == nullptr) return 0;
+  if (meta->is_view_) [[unlikely]] {  // only torch asks its base, which may have got some since
+    return !tensor.requires_grad() ? 0 : tensor.is_leaf() ? 1 : 2;
+  }
+  return meta->grad_fn_ ? 2 : meta->requires_grad_ ? 1 : 0;
 }
 
 // What a tensor has to be like. Made of (dtype, device type, device index, sizes, strides, plain,
@@ -103,7 +107,7 @@ class TensorTest {
     return (*this)(tensor, meta_of(*tensor.unsafeGetTensorImpl()));
   }
   bool operator()(const at::Tensor& tensor, Meta meta) const {
-    return matches(spec_, spec_.device_index, tensor) && recorded(meta) == recorded_;
+    return matches(spec_, spec_.device_index, tensor) && recorded(tensor, meta) == recorded_;
   }
 
  private:
