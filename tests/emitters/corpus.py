@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,10 +26,14 @@ FILES = {path.stem: path for path in sorted(ROOT.rglob("*.wir"))}
 
 def program(name: str) -> Program:
     """A program of the corpus, planned, with random constants."""
-    found = wir.parse(FILES[name].read_text())
-    if found.stage is Stage.LOGICAL:
-        found = wir.plan_memory(found)
+    found = _planned(name)
     return found.replace(data=constants(found))
+
+
+@functools.cache
+def _planned(name: str) -> Program:
+    found = wir.parse(FILES[name].read_text())
+    return wir.plan_memory(found) if found.stage is Stage.LOGICAL else found
 
 
 def constants(program: Program) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -20,6 +21,13 @@ def fresh() -> Iterator[None]:
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()
+
+
+@pytest.fixture
+def few_objects() -> None:
+    """Leave to the collector what the test makes itself: all there is takes it half a second."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -395,6 +395,7 @@ SCENES = (
 
 @pytest.mark.parametrize("way", ["C++", "Python", "node"], indirect=True)
 @pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.usefixtures("few_objects")
 def test_what_a_caller_sees_is_what_stock_shows(scene: Callable[..., Any], way: str) -> None:
     """Twice each, after two calls of the usual kind and between them."""
 
@@ -626,7 +627,7 @@ def test_gradients_on_inside_a_call_without() -> None:
         assert (a.requires_grad, a.grad_fn is None) == (b.requires_grad, b.grad_fn is None)
 
 
-@pytest.mark.usefixtures("way")
+@pytest.mark.usefixtures("way", "few_objects")
 def test_activations_are_freed(through_torch: list[Any]) -> None:
     """What is saved lives until the backward pass, and what is not saved dies with the call."""
 
@@ -683,6 +684,7 @@ def in_use() -> tuple[int, int]:
     return library.mallinfo2().in_use, sys.getallocatedblocks()
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_many_calls_leave_no_memory_behind() -> None:
     load.extension_module()
     mine, viewing = ours(product, "cpp"), ours(view_returned, "cpp")

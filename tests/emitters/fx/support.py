@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +105,21 @@ def expected(name: str, given: list[Any]) -> Run:
     """What the Python emitter's module does."""
     made = program(name)
     return run(wir.compile(made, "python"), given, made.data)
+
+
+def expected_of(name: str, seed: int) -> Run:
+    """What the Python emitter's module does with the inputs of a seed, for the caller to change."""
+    found = _expected_of(name, seed)
+    return Run(
+        tuple(map(copy, found.results)),
+        list(map(copy, found.inputs)),
+        {name: copy(value) for name, value in found.constants.items()},
+    )
+
+
+@functools.cache
+def _expected_of(name: str, seed: int) -> Run:
+    return expected(name, inputs(name, seed))
 
 
 def emitted(made: Program, **options: Any) -> FxArtifact:
