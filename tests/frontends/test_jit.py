@@ -268,6 +268,7 @@ def test_what_autograd_knows_of_a_models_tensors(count: int) -> None:
                     weight.detach_().fill_(1).mul_(source)
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 @pytest.mark.parametrize("is_argument", [True, False])
 def test_views_learn_of_gradients_from_their_base(is_argument: bool) -> None:
     base, source = torch.ones(3), torch.ones(3, requires_grad=True)
