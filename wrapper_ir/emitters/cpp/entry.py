@@ -44,7 +44,6 @@ class Entry:
         #: Inputs some of whose sizes are not known yet.
         self._pending = list(context.kept.storages.touched_inputs)
         self._known = self._take_known()
-        self._has_checks = False
 
     def _take_known(self) -> list[str]:
         """Return the inputs whose sizes have all just become known."""
@@ -94,8 +93,6 @@ class Entry:
         self._check_ranges(bound)
         for name in self._known:
             self._check_rest(name)
-        if self._has_checks or any(map(_is_rendered_check, self._program.body[: self.end])):
-            self._renderer.put("wir::checked(call);")
 
     def follow(self, line: ir.AnyLine) -> None:
         """Write the checks of inputs whose sizes become known with a line after the beginning."""
@@ -127,7 +124,6 @@ class Entry:
         return [*args, *map(literals.string, bound[:1])]
 
     def _begin_checks(self) -> None:
-        self._has_checks = True
         row = self._context.row("inputs", "inputs")
         self._renderer.put("if (call.check_inputs) {")
         with self._renderer.writer.indent():
@@ -181,12 +177,6 @@ class Entry:
         if found.type is CType.BOOL and not found.is_literal:
             text = f"{text} ? 1 : 0"
         return f"outputs[{position}].{found.type.member} = {text};"
-
-
-def _is_rendered_check(line: ir.AnyLine) -> bool:
-    """Return whether a line of the beginning is a check that no table makes."""
-    is_aligned = isinstance(line, ir.AssertLayout) and line.alignment > 0
-    return is_aligned or isinstance(line, ir.AssertSymbol)
 
 
 _INT64 = 2**63

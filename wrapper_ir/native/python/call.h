@@ -47,33 +47,6 @@ PyObject* tuple_of(std::size_t count, Make make) {
   return made;
 }
 
-// A call that notes how long checks of inputs take, if asked to.
-struct ClockedCall : wir::Call {
-  // Ask for it.
-  void clock() {
-    checked = [](wir::Call& call) noexcept { static_cast<ClockedCall&>(call).stop(); };
-    const std::int64_t start = now();
-    cost_ = now() - start;
-  }
-  void start() {
-    if (checked != nullptr) began_ = now();
-  }
-  void stop() {
-    if (checked != nullptr) length_ += std::max<std::int64_t>(0, now() - began_ - cost_);
-  }
-  std::int64_t nanoseconds() const { return length_; }
-
- private:
-  static std::int64_t now() {
-    const auto time = std::chrono::steady_clock::now().time_since_epoch();
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
-  }
-
-  std::int64_t began_ = 0;
-  std::int64_t cost_ = 0;  // of reading the clock
-  std::int64_t length_ = 0;
-};
-
 // One call, with everything it borrows and owns. Constructed and destroyed under the GIL.
 //
 // Handles of inputs point into the Python objects, which the caller, or this, holds until the call
@@ -108,18 +81,11 @@ class Run {
 
   // Check inputs that the caller holds until the call is over. False: a Python error is set.
   bool take_inputs(PyObject* const* values) {
-    call_.start();
     for (std::size_t i = 0; i < info_.num_inputs; ++i) {
       if (!take_input(i, values[i])) return false;
     }
-    call_.stop();
     return true;
   }
-
-  // Measure how long checks of inputs take: the runtime's, and those that the program makes at its
-  // beginning.
-  void clock_checks() { call_.clock(); }
-  std::int64_t check_nanoseconds() const { return call_.nanoseconds(); }
 
   // Take all inputs out of a list of the right length, and check them. A tensor that only the list
   // held can be freed right after its last use. False: a Python error is set.
@@ -179,7 +145,6 @@ class Run {
         const pybind11::gil_scoped_release_simple released;
         const at::NoGradGuard no_grad;
         const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-        call_.start();
         info_.run(taken.state, call_, slots_.data(), outputs_.data());
       } catch (...) {
         error = std::current_exception();
@@ -387,7 +352,7 @@ class Run {
 
   Function* function_;
   const wir::ProgramInfo& info_;
-  ClockedCall call_;
+  wir::Call call_;
   std::vector<std::unique_ptr<c10::IValue>> objects_;  // which slots point to
   NullRow<wir::Slot, 32> slots_;
   NullRow<wir::Slot, 8> outputs_;
@@ -438,8 +403,13 @@ inline PyObject* call_plain(PyObject* callable, PyObject* const* args, std::size
   return made;
 }
 
+inline std::int64_t clock_nanoseconds() {
+  const auto time = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+}
+
 // Call a program with a list of inputs, which is emptied. `check_nanoseconds` is null, or takes how
-// long checks of inputs took.
+// long it takes to take the inputs and to compare them with the program's table.
 inline PyObject* run_list(Function* self, PyObject* list, PyObject* out,
                           std::int64_t* check_nanoseconds) {
   const Py_ssize_t count = PyList_GET_SIZE(list);
@@ -448,9 +418,17 @@ inline PyObject* run_list(Function* self, PyObject* list, PyObject* out,
   PyObject* made = nullptr;
   {
     Run run(self, out, true);
-    if (check_nanoseconds != nullptr) run.clock_checks();
-    if (run.take_list(list) && run.execute()) made = run.results();
-    if (check_nanoseconds != nullptr) *check_nanoseconds = run.check_nanoseconds();
+    bool taken = false;
+    if (check_nanoseconds == nullptr) {
+      taken = run.take_list(list);
+    } else {
+      const std::int64_t before = clock_nanoseconds();
+      const std::int64_t began = clock_nanoseconds();
+      taken = run.take_list(list);
+      const std::int64_t length = clock_nanoseconds() - began;
+      *check_nanoseconds = std::max<std::int64_t>(0, length - (began - before));
+    }
+    if (taken && run.execute()) made = run.results();
   }
   Py_DECREF(self);
   return made;

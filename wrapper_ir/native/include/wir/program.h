@@ -23,7 +23,7 @@ class Queues;
 class Tensor;
 
 // Raised whenever anything below changes. The runtime refuses a program with another number.
-inline constexpr std::uint32_t kContract = 16;
+inline constexpr std::uint32_t kContract = 15;
 
 // In a table of sizes or strides: known only at run time. The runtime's checks skip it, and the
 // generated code checks what the program states about it.
@@ -172,14 +172,7 @@ struct Call {
   void* stream = nullptr;  // for a program on a GPU: the stream of its kernels, which `run` sets
   std::int32_t gpu = -1;   // the GPU of that stream; it is the current one
   Queues* queues = nullptr;  // for a program with streams of its own
-  // Null, or what to call once the program has made its own checks of inputs, if it makes any.
-  void (*checked)(Call& call) noexcept = nullptr;
 };
-
-// Ends the program's own checks of inputs.
-inline void checked(Call& call) {
-  if (call.checked != nullptr) call.checked(call);
-}
 
 // The stream that receives a thread's work on a GPU.
 struct GpuStream {

@@ -128,7 +128,6 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
   const bool b1 = s0 >= s1 && (s0 != 7);
   call.line = 30;
   const bool b2 = (s0 == 7) == (s1 == 3);
-  wir::checked(call);
   call.line = 31;
   const wir::Int result_30 = wir::pow(wir::Int(2), s2);
   const wir::Int result_31 = -wir::pow(s0, 2);

@@ -61,7 +61,6 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
     wir::check_input(
         int_1, "int", { wir::dtype::float32, wir::device::cpu, -1, 1, int_1_size, dims_1 });
   }
-  wir::checked(call);
   call.line = 5;
   const std::int64_t torch_1_size[] = { free };
   wir::Tensor torch_1 = wir::empty(1, torch_1_size, dims_1, cpu_float32);

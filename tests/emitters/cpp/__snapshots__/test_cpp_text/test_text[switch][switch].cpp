@@ -115,7 +115,6 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
     call.line = 1;
     wir::check_range("s0", s0, 1, 64, "size 0 of 'x'");
   }
-  wir::checked(call);
   call.line = 2;
   const wir::Int position = wir::integer_item(i);
   wir::Tensor a{};

@@ -92,7 +92,6 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
     wir::check_input(
         total, "total", { wir::dtype::float32, wir::device::cpu, -1, 1, total_size, dims_1 });
   }
-  wir::checked(call);
   call.line = 6;
   wir::Tensor carried = wir::share(i);
   wir::Tensor carried_1 = wir::share(total);

@@ -55,7 +55,6 @@ void run(void* opaque, wir::Call& call, const wir::Slot* inputs, wir::Slot* outp
     call.line = 1;
     wir::check_range("s0", s0, 1, 4096, "size 0 of 'x'");
   }
-  wir::checked(call);
   call.line = 2;
   const AtenTensorHandle pool = state.pool.at_least(32 * s0, state.heap);
   call.line = 3;
