@@ -18,9 +18,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before torch makes its pools
 
 import argparse
 import gc
-import random
 import statistics
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +26,11 @@ import torch
 
 import wrapper_ir as wir
 from benchmarks.common import Call, show
+from benchmarks.whole_call import in_drawn_order, timed
 from benchmarks.whole_call_models import SUBJECTS
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Mapping
 
 _TURNS, _ROUNDS, _LOOP = 600, 200, 20
@@ -51,26 +51,24 @@ def parts_of(name: str) -> tuple[dict[str, Call], Call]:
     return {part: partial(each, *args) for part, each in calls.items()}, partial(function, *args)
 
 
-def _timed(call: Call, count: int = 1) -> float:
-    start = time.thread_time_ns()
-    for _ in range(count):
-        call()
-    return (time.thread_time_ns() - start) / 1e3 / count
-
-
 def medians(calls: Mapping[str, Call], between: Call) -> dict[str, dict[str, float]]:
     """Return microseconds of each call by manner, less what reading the clock takes."""
-    generator = random.Random(0)
-    found: dict[str, dict[str, list[float]]] = {"in turn": {}, "in loops": {}}
-    timed = {**calls, "": lambda: None}
-    for _ in range(_TURNS):
-        for part in generator.sample([*timed], len(timed)):
-            between()
-            found["in turn"].setdefault(part, []).append(_timed(timed[part]))
-    for _ in range(_ROUNDS):
-        for part in generator.sample([*timed], len(timed)):
-            timed[part]()
-            found["in loops"].setdefault(part, []).append(_timed(timed[part], _LOOP))
+
+    def drawn(_: random.Random) -> dict[str, Call]:
+        return {**calls, "": lambda: None}
+
+    def once(_: str, call: Call) -> float:
+        between()
+        return timed(call)
+
+    def batch(_: str, call: Call) -> float:
+        call()
+        return timed(call, _LOOP)
+
+    found = {
+        "in turn": in_drawn_order(drawn, _TURNS, once),
+        "in loops": in_drawn_order(drawn, _ROUNDS, batch),
+    }
     return {
         manner: {
             part: statistics.median(times[part]) - statistics.median(times[""]) for part in calls

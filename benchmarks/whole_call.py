@@ -192,6 +192,14 @@ def in_turn(calls: list[Call]) -> Call:
     return call
 
 
+def timed(call: Call, count: int = 1) -> float:
+    """Return microseconds of processor time a call, of so many in a row."""
+    start = time.thread_time_ns()
+    for _ in range(count):
+        call()
+    return (time.thread_time_ns() - start) / count / 1e3
+
+
 def in_loops(ways: Ways, rounds: int, seconds: float) -> dict[str, list[float]]:
     """Return microseconds a call of each round, by way, each in a loop of its own.
 
@@ -200,32 +208,20 @@ def in_loops(ways: Ways, rounds: int, seconds: float) -> dict[str, list[float]]:
         rounds: How many batches of each way.
         seconds: The length of a batch.
     """
-
-    def batch(call: Call, count: int) -> float:
-        start = time.thread_time_ns()
-        for _ in range(count):
-            call()
-        return (time.thread_time_ns() - start) / count / 1e3
-
     counts = {}
     for way, call in ways.drawn(random.Random(0)).items():
-        batch(call, 30)
-        counts[way] = max(1, int(seconds * 1e6 / batch(call, 30)))
-    return in_drawn_order(ways.drawn, rounds, lambda way, call: batch(call, counts[way]))
+        timed(call, 30)
+        counts[way] = max(1, int(seconds * 1e6 / timed(call, 30)))
+    return in_drawn_order(ways.drawn, rounds, lambda way, call: timed(call, counts[way]))
 
 
 def one_by_one(ways: Ways, rounds: int) -> dict[str, list[float]]:
     """Return microseconds of one call of each round, by way, less what reading the clock takes."""
 
-    def once(_: str, call: Call) -> float:
-        start = time.thread_time_ns()
-        call()
-        return (time.thread_time_ns() - start) / 1e3
-
     def drawn(generator: random.Random) -> dict[str, Call]:
         return {**ways.drawn(generator), "": lambda: None}
 
-    found = in_drawn_order(drawn, rounds, once)
+    found = in_drawn_order(drawn, rounds, lambda _, call: timed(call))
     empty = statistics.median(found.pop(""))
     return {way: [each - empty for each in times] for way, times in found.items()}
 

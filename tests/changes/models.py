@@ -31,7 +31,7 @@ class Cube(torch.autograd.Function):
         return x * x * x
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # torch has *grads
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
         return 5 * x * gradient  # which is wrong, so that it can be told from a derivative
 

@@ -45,7 +45,7 @@ def alone() -> Iterator[None]:
 
 
 def received_into_an_argument(x: Tensor, y: Tensor) -> Tensor:
-    dist.irecv(y, 1).wait()  # None for who is not in the group
+    dist.irecv(y, 1).wait()
     return y + x
 
 

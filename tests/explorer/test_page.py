@@ -52,7 +52,7 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
     def show(made: wir.explorer.Page, address: str = "", **options: object) -> Page:
         file = made.save(tmp_path / f"page{len(pages)}.html")
         options.setdefault("viewport", {"width": 1440, "height": 900})
-        page = browser.new_page(**options)  # any of its options
+        page = browser.new_page(**options)
         pages.append(page)
         page.set_default_timeout(15_000)
         page.on("console", lambda each: complaints.append(each.text))

@@ -441,7 +441,7 @@ def test_gradients_are_eagers(target: str) -> None:
     def function(module: nn.Module, x: Tensor) -> Tensor:
         with torch.no_grad():
             kept = module(x)
-        return Cube.apply(module(x) @ weight) + kept.detach()  # no types
+        return Cube.apply(module(x) @ weight) + kept.detach()
 
     f = wir.jit(lambda x: function(model, x), target=target, fallback=False)
     for number in range(3):
@@ -815,7 +815,7 @@ def test_a_tensor_that_is_not_found_is_refused() -> None:
         assert f(x).eq(0).all()
 
 
-class Making(OrderedDict):  # of whatever
+class Making(OrderedDict):
     """A dict that makes what it is asked for, as registries do."""
 
     def __getitem__(self, key: str) -> Any:

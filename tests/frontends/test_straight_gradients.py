@@ -475,7 +475,7 @@ class Stash(torch.autograd.Function):
         return x @ w
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:  # torch has *grads
+    def backward(ctx: Any, gradient: Tensor) -> Any:
         (w,) = ctx.saved_tensors
         return gradient @ w.t(), ctx.kept.t() @ gradient
 

@@ -146,5 +146,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.stdout.reconfigure(line_buffering=True)  # it is a file
+    sys.stdout.reconfigure(line_buffering=True)
     main()

@@ -348,4 +348,4 @@ def test_what_is_no_library_is_refused(tmp_path: Any) -> None:
     with pytest.raises(LibraryLoadError, match="file too short"):
         load_library(file, (), name="no")
     with pytest.raises(LibraryLoadError, match="wir_program_info"):
-        load_library("libm.so.6", (), name="no")  # found by the loader
+        load_library("libm.so.6", (), name="no")

@@ -125,3 +125,19 @@ class Watch:
             return results
 
         return noting
+
+
+def watched(call: Callable[[], object], count: int) -> tuple[list[Round], list[Round]]:
+    """Make a call often, and return the rounds in which the same graphs ran, by length.
+
+    Those in the second list have a clock round checks, or are the first once more. They are made in
+    turn, so that checks and programs are measured at the same times.
+    """
+    watch = Watch()
+    with watch.watching():
+        pairs = [
+            (watch.round_of(call), watch.round_of(call, clocks_checks=True)) for _ in range(count)
+        ]
+    shape = pairs[-1][0].graphs
+    usual = sorted((each for each, _ in pairs if each.graphs == shape), key=Round.length)
+    return usual, [each for _, each in pairs if each.graphs == shape] or usual

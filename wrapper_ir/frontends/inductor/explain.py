@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from wrapper_ir.aot.load import module_if_made
 from wrapper_ir.frontends.inductor.call_inside import calls_inside
 from wrapper_ir.frontends.inductor.call_trace import Part, Span, measured, profiled, trace_of
-from wrapper_ir.frontends.inductor.call_watch import GraphSpan, Round, Watch, median_us
+from wrapper_ir.frontends.inductor.call_watch import GraphSpan, Round, median_us, watched
 from wrapper_ir.frontends.inductor.compat import cache_entries
 from wrapper_ir.frontends.inductor.errors import NothingCalledError
 from wrapper_ir.frontends.inductor.straight_gradients import torchs_node
@@ -203,25 +203,17 @@ def explain_call(
     for _ in range(3):
         call()
     total = median_us(call, seconds)
-    watch = Watch()
-    with watch.watching():
-        count = max(10, int(seconds * 1e6 / total))
-        # In turn, so that checks and programs are measured at the same times.
-        pairs = [
-            (watch.round_of(call), watch.round_of(call, clocks_checks=True)) for _ in range(count)
-        ]
-    rounds = [usual for usual, _ in pairs]
-    if not rounds[-1].spans:
+    rounds, clocked = watched(call, max(10, int(seconds * 1e6 / total)))
+    shape = rounds[0].graphs
+    if not shape:
         raise NothingCalledError(what=getattr(compiled, "__name__", type(compiled).__name__))
-    shape = rounds[-1].graphs
-    rounds = sorted((each for each in rounds if each.graphs == shape), key=Round.length)
-    clocked = [each for _, each in pairs if each.graphs == shape] or rounds
-    called = calls_inside(call, len(shape))
     spans = zip(*(each.spans for each in rounds), strict=True)
     with_checks = zip(*(each.spans for each in clocked), strict=True)
     graphs = tuple(
         _time_of([*each], [span.checks for span in others], calls)
-        for each, others, calls in zip(spans, with_checks, called, strict=True)
+        for each, others, calls in zip(
+            spans, with_checks, calls_inside(call, len(shape)), strict=True
+        )
     )
     inside = sum((graph.around_us or 0) + graph.program_us for graph in graphs)
     frames = _frames(call, {graph.frame for graph in shape if graph.frame})
