@@ -56,7 +56,7 @@ class Shape:
 #: Llama 3.2 1B with an untied head (1.5 billion parameters), and one for machines without GPUs.
 SHAPES = {
     "llama": Shape(16, 2048, 8192, 32, 8, 128256, 2, 2048),
-    "small": Shape(2, 64, 128, 4, 2, 512, 2, 32),
+    "small": Shape(2, 128, 256, 8, 4, 512, 2, 32),
 }
 
 
