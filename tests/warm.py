@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 PYTEST = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
 
 #: What torch is imported in, whatever the first test to come here has changed. Python's handler of
-#: faults is off, since it would write after the last line before a crash.
-_ENVIRONMENT = {**os.environ, "PYTHONFAULTHANDLER": ""}
+#: faults is off, since it would write after the last line before a crash. Whether there are GPUs,
+#: which torch's modules ask when they are imported, is asked of the driver's management library:
+#: no fork could use a GPU that its parent has counted through CUDA.
+_ENVIRONMENT = {**os.environ, "PYTHONFAULTHANDLER": "", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
 
 #: What a first compilation imports, a second of each program's time.
 _TORCHS = (

@@ -69,7 +69,7 @@ def test_programs_that_any_rank_may_compile_are_the_same(ranks: Path) -> None:
     assert found
     for file in found:
         other = file.with_suffix("").with_suffix(".rank1.wir")
-        assert file.read_bytes() == other.read_bytes(), file.name
+        assert file.read_text(encoding="utf-8") == other.read_text(encoding="utf-8"), file.name
 
 
 def _inputs(programs: list[wir.Program]) -> list[tuple[object, ...]]:

@@ -7,6 +7,7 @@ One process compiles (``compile_on_one_rank``), the other one loads what it has 
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import sys
 from pathlib import Path
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch.distributed.device_mesh import DeviceMesh
+
+#: Seconds until a rank says where it stands, and ends.
+LIMIT = 300
 
 #: By way: the options, and how often a step is taken.
 WAYS = {
@@ -82,11 +86,15 @@ def work(rank: int, folder: Path) -> None:
     model = Block(init_device_mesh("cuda", (2,), mesh_dim_names=("tp",))).to(here)
     x = (torch.randn(64, 256, device=here) * (1 + rank)).requires_grad_()
     wanted = step(model, model, x)
+    found = {}
     with torch.compiler.config.patch(compile_on_one_rank=True):  # type: ignore[attr-defined]
-        found = {way: compared(model, x, wanted, way) for way in WAYS}
+        for way in WAYS:
+            found[way] = compared(model, x, wanted, way)
+            print(rank, way, *found[way], flush=True)
     (folder / f"rank{rank}").write_text(json.dumps(found), encoding="utf-8")
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
+    faulthandler.dump_traceback_later(LIMIT, exit=True)
     work(int(sys.argv[1]), Path(sys.argv[2]))
