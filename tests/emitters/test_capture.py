@@ -287,3 +287,40 @@ def test_programs_that_may_draw_random_numbers(call: str, is_random: bool) -> No
 def test_attention_draws_where_it_drops(rate: str, is_random: bool) -> None:
     program = wir.parse(ATTENTION.replace("ROLE", "inference").replace("RATE", rate))
     assert capture_facts(program, Captures(cuda_graph=True)).is_random is is_random
+
+
+TALKING = """
+wir 2
+program @p inference logical
+input %w : f32[4] @cuda:0 static
+input %x : f32[4] @cuda:0
+input %n : f32[1] @cpu
+extern aten::mul.Tensor(Tensor self, Tensor other) -> Tensor
+extern _c10d_functional::all_reduce(Tensor input, str reduce_op, Any group_name) -> Tensor
+extern _c10d_functional::wait_tensor(Tensor tensor) -> Tensor
+
+  %v = aten::mul.Tensor(%w, %x) @cuda:0 : f32[4] @cuda:0
+  %y = aten::mul.Tensor(%v, %x) @cuda:0 : f32[4] @cuda:0
+  %sum = _c10d_functional::all_reduce(%y, "sum", "0") @cuda:0 : f32[4] @cuda:0
+  _c10d_functional::wait_tensor(%sum) @cuda:0
+return %sum
+"""
+
+
+def test_ranks_capture_together() -> None:
+    """Where an input is on one rank decides nothing: what is not static is copied."""
+    program = wir.parse(TALKING)
+    assert capture_facts(program, Captures(cuda_graph=True)).copied == (1,)
+    assert "copied=(1,)" in wir.emit(program, cuda_graph=True).source
+    assert "copied=(1,)" in wir.emit(program, "cpp", cuda_graph=True).as_module().source
+    alone = wir.parse(_alone(TALKING))
+    assert capture_facts(alone, Captures(cuda_graph=True)).copied == ()
+
+
+def _alone(text: str) -> str:
+    """The text with an op of one process instead of the collective."""
+    lines = (line for line in text.splitlines() if "wait_tensor" not in line)
+    alone = "\n".join(lines).replace(
+        "extern aten::mul", "extern aten::neg(Tensor self) -> Tensor\nextern aten::mul"
+    )
+    return alone.replace('_c10d_functional::all_reduce(%y, "sum", "0")', "aten::neg(%y)")

@@ -92,6 +92,15 @@ def test_the_first_call_warms_up_and_later_ones_are_replayed() -> None:
     assert graphs.status.reasons == {}
 
 
+def test_copied_inputs_decide_nothing() -> None:
+    """Of ranks that capture together, some see an input move and others do not."""
+    f, graphs = captured(lambda w, x: (w * x,), copied=(1,))
+    w, same, other = torch.randn(4), torch.randn(4), torch.randn(4)
+    for x in (same, same, other, same):
+        assert torch.equal(f(w, x)[0], w * x)
+    assert counts(graphs) == (1, 1, 3)
+
+
 def test_results_stay_as_they_are() -> None:
     f, _ = captured(lambda x: (x * 2,))
     x = torch.zeros(4)

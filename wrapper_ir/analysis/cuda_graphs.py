@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import wrapper_ir.lines as ir
+from wrapper_ir.analysis.collectives import is_collective
 from wrapper_ir.analysis.devices import only_accelerator
 from wrapper_ir.analysis.liveness import Life, storages_of
 from wrapper_ir.analysis.ops import draws, drops
@@ -38,6 +39,25 @@ def why_not_captured(program: ir.Program) -> tuple[str, ...]:
         reason if shows(line) else f"{path}: {reason}" for path, line, reason in found if reason
     )
     return tuple(dict.fromkeys(reasons))[:_MOST]
+
+
+def copied_inputs(program: ir.Program) -> tuple[int, ...]:
+    """Return the positions of the inputs that graphs of a program copy wherever they are.
+
+    Only a program that calls collectives has any. NCCL wants all ranks to capture the same calls
+    and to replay graphs of the same capture, so where an input is on one rank must not decide
+    whether it captures a call again.
+    """
+    device = only_accelerator(program)
+    if not any(is_collective(line) for _, line in ir.walk(program)):
+        return ()
+    return tuple(
+        position
+        for position, param in enumerate(program.inputs)
+        if isinstance(param, ir.BufferInput)
+        and not param.static
+        and program.layout(param.name).device == device
+    )
 
 
 class Obstacles:

@@ -250,6 +250,7 @@ def captured(call: BoxedCall, facts: CaptureFacts, variables: Mapping[str, Any])
         results=facts.results,
         reasons=facts.reasons,
         branches=facts.has_branches,
+        copied=facts.copied,
     )
     plain: Any = call
     function: Any = graphs(call)

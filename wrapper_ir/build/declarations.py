@@ -82,7 +82,7 @@ class Declarations(Part):
         return self._new_symbol(name, ir.SymbolInfo(symbol_kind, min, max, hint, unbacked))
 
     @located
-    def input(
+    def input(  # noqa: PLR0913 - all but two are named
         self,
         name: str,
         dtype: ir.DType | str | LayoutLike,
@@ -91,6 +91,7 @@ class Declarations(Part):
         stride: Size | None = None,
         device: ir.Device | str | None = None,
         donated: bool = False,
+        static: bool = False,
     ) -> Buffer:
         """Declare an input buffer. Inputs are in the order of these calls.
 
@@ -101,13 +102,14 @@ class Declarations(Part):
             stride: Strides, in elements. Row-major by default.
             device: The device. By default the builder's.
             donated: Let the program overwrite the buffer and reuse its storage.
+            static: Whether its memory stays at one address from call to call.
 
         Raises:
             LayoutError: The arguments do not describe a layout.
             NameTakenError: A buffer already has the name.
         """
         buffer = self._new_buffer(name, self._layout(dtype, size, stride, device))
-        self._take(ir.BufferInput(buffer.name, donated))
+        self._take(ir.BufferInput(buffer.name, donated, static))
         return buffer
 
     @located

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.borders import free_region_symbols, random_states
-from wrapper_ir.analysis.cuda_graphs import why_not_captured
+from wrapper_ir.analysis.cuda_graphs import copied_inputs, why_not_captured
 from wrapper_ir.analysis.devices import only_accelerator
 from wrapper_ir.analysis.liveness import mutated_inputs, storages_of
 from wrapper_ir.analysis.ops import draws
@@ -368,4 +368,5 @@ def capture_facts(program: ir.Program, options: Captures) -> CaptureFacts:
         options.cuda_graph_results if is_inference else "fresh",
         is_random=any(draws(program, line) for _, line in ir.walk(program)),
         has_branches=any(stream.captured for stream in program.streams),
+        copied=copied_inputs(program),
     )

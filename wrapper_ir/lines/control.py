@@ -30,11 +30,14 @@ class BufferInput:
     """A buffer that the caller passes in.
 
     It is borrowed unless ``donated``: the program may take over the storage of a donated buffer.
+    ``static`` says that its memory stays at one address from call to call, as that of parameters
+    does, in all processes that run the program together.
     """
 
-    syntax: ClassVar[str] = "{name} : {name:layout}[ donated]"
+    syntax: ClassVar[str] = "{name} : {name:layout}[ donated][ static]"
     name: Def
     donated: bool = False
+    static: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,8 @@ class CaptureFacts:
     #: Whether it puts work on branches. Memory that it writes to must then be shared with nothing
     #: else, because work on branches is ordered by buffer names.
     has_branches: bool = False
+    #: Positions of inputs that graphs copy wherever they are, because ranks capture together.
+    copied: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -133,8 +133,9 @@ class Tables:
         """Write the tables."""
         program, context = self._program, self._context
         written = mutated_inputs(program)
+        copied = context.graphs.copied if context.graphs is not None else ()
         inputs = [
-            self._input(param, written=position in written)
+            self._input(param, written=position in written, copied=position in copied)
             for position, param in enumerate(context.inputs)
         ]
         outputs = [self._output(position, v) for position, v in enumerate(program.results)]
@@ -271,7 +272,7 @@ class Tables:
             rows.pop()
         return rows
 
-    def _input(self, param: ir.Input, *, written: bool) -> str:
+    def _input(self, param: ir.Input, *, written: bool, copied: bool) -> str:
         if isinstance(param, ir.BufferInput):
             is_saved = self._program.role is ir.GraphRole.BACKWARD
             anywhere = is_saved and param.name in self._context.random_states
@@ -282,6 +283,8 @@ class Tables:
             )
             flags = f"{literals.boolean(param.donated)}, {literals.boolean(written)}"
             name = literals.string(param.name)
+            if copied:  # the last of the members, of which others have what they have by default
+                spec += ", false, {}, nullptr, false, true"
             return f"{{{name}, wir::Kind::kTensor, {flags}, {spec}}}"
         if isinstance(param, ir.ObjectInput):
             name, of = map(literals.string, (param.object, param.class_name))

@@ -41,6 +41,8 @@ def render_graphs(context: Context) -> str | None:
             writer = context.section("kept")
             writer.lines(*statement(constants, 0, head="cuda_constants = lambda: "))
             args.append(keyword("constants", "cuda_constants"))
+        if facts.copied:
+            args.append(keyword("copied", tuple_of([str(position) for position in facts.copied])))
         args.append(keyword("limit", str(options.cuda_graph_limit)))
         if facts.has_branches:
             args.append(keyword("branches", "True"))

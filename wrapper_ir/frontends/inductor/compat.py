@@ -89,6 +89,7 @@ try:
     )
     from torch._functorch._aot_autograd.descriptors import (
         GradAOTOutput,
+        PlainAOTInput,
         PlainAOTOutput,
         TangentAOTInput,
     )

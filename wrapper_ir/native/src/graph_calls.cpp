@@ -7,6 +7,10 @@
 // calls is assumed to stay there, and the graph uses it in place. Others are copied to a buffer of
 // the graph before a replay, and back afterwards if the program writes to them. Addresses are
 // checked on every call. If an input moves unexpectedly, the call is captured again.
+//
+// NCCL wants all ranks to capture the same calls and to replay graphs of the same capture, and
+// addresses differ from rank to rank. So a program that calls collectives has inputs that are
+// copied wherever they are.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -210,7 +214,9 @@ class Replayed : public RunnerGraphs {
       : shared_(std::move(shared)),
         program_(shared_->program),
         journal_(shared_->journal),
-        recorder_(shared_->turns ? shared_->turns->recorder : make_recorder(program_)) {}
+        recorder_(shared_->turns ? shared_->turns->recorder : make_recorder(program_)) {
+    for (std::size_t n = 0; n < moves_.size(); ++n) moves_[n] = program_.inputs[n].copied;
+  }
   ~Replayed() override { drop(graphs_.begin(), graphs_.end()); }
 
   void run(const GraphCall& given) override;

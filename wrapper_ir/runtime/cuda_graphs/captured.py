@@ -7,6 +7,10 @@ A graph reads and writes fixed addresses. If an input was at the same address in
 calls, the graph uses it in place. Others are copied to a buffer of the graph before a replay, and
 back afterwards if the program writes to them. Addresses are compared in every call. If an input
 moves unexpectedly, the call is captured again.
+
+NCCL wants all ranks to capture the same calls and to replay graphs of the same capture. Addresses
+differ from rank to rank. So a program that calls collectives names the inputs that are ``copied``
+wherever they are, which are all but those whose memory stays where it is on every rank.
 """
 
 from __future__ import annotations
@@ -112,6 +116,7 @@ class CudaGraphs:
         shared: Positions of results that are ``shared`` in any case.
         settled: Positions of inputs whose address changes after the warm-up, but not after the
             captured call.
+        copied: Positions of inputs that are copied even if they were not seen to move.
         branches: True if the program puts work on branches. These are ordered by names, so tensors
             that it writes must not share memory with others.
         checks: True to compare layouts of parameters in every call too, as for other inputs.
@@ -133,6 +138,7 @@ class CudaGraphs:
         results: str = "fresh",
         shared: Sequence[int] = (),
         settled: Sequence[int] = (),
+        copied: Sequence[int] = (),
         branches: bool = False,
         checks: bool = True,
         reasons: tuple[str, ...] = (),
@@ -150,7 +156,7 @@ class CudaGraphs:
         self._graphs: Cache[_Graph] = Cache(limit)
         self._warm: Cache[_Warm] = Cache(4 * limit)
         self._latest: _Graph | None = None
-        self._moving: set[int] = set()
+        self._moving: set[int] = set(copied)
         self._moves = 0
         self._lock = threading.RLock()
         register(self)

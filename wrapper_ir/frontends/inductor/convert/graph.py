@@ -23,6 +23,7 @@ from wrapper_ir.frontends.inductor.convert.state import Scope, Shared
 from wrapper_ir.frontends.inductor.convert.streams import refuse_races
 from wrapper_ir.frontends.inductor.convert.values import known_values
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.frontends.inductor.static_inputs import static_inputs
 from wrapper_ir.lines import expr as ours
 from wrapper_ir.lines.control import BufferInput, Input, ScalarInput
 from wrapper_ir.lines.program import GraphRole, Program, SymbolInfo, SymbolKind
@@ -245,8 +246,9 @@ def convert_inputs(scope: Scope, left_out: Container[int], *, donates: bool) -> 
     donated = {scope.name(name) for name, value in rows if isinstance(value, ir.DonatedBuffer)}
     if not donates:
         scope.lent |= donated
+    static = {scope.name(name) for name in static_inputs(graph)} - donated
     equations: list[Equation] = []
-    inputs = tuple(_input(scope, name, value, donated, equations) for name, value in values)
+    inputs = tuple(_input(scope, name, value, donated, static, equations) for name, value in values)
     replaced = replaced_inputs(graph)
     tensors = {name: value for name, value in values if isinstance(value, ir.TensorBox)}
     layouts = {scope.name(name): value.get_layout() for name, value in tensors.items()}
@@ -263,12 +265,18 @@ def convert_inputs(scope: Scope, left_out: Container[int], *, donates: bool) -> 
 
 
 def _input(
-    scope: Scope, name: str, value: Any, donated: set[str], equations: list[Equation]
+    scope: Scope,
+    name: str,
+    value: Any,
+    donated: set[str],
+    static: set[str],
+    equations: list[Equation],
 ) -> Input:
     """Return an input; one that is a number adds an equation for it if other sizes give it."""
     if isinstance(value, ir.TensorBox):
         name = scope.name(name)
-        return BufferInput(name, donated=name in donated and name not in scope.lent)
+        is_donated = name in donated and name not in scope.lent
+        return BufferInput(name, donated=is_donated, static=name in static)
     if value is None:
         return _unnamed_number(scope, name, SymbolKind.NONE)
     symbol = _unbound(scope, value)
