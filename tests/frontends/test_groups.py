@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import warnings
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,8 +18,9 @@ import wrapper_ir as wir
 from tests import warm
 from tests.distributed.parallelisms import gathering, line
 from wrapper_ir.analysis.collectives import call_of
-from wrapper_ir.frontends.inductor import OpByOpWarning, compat, one_rank, statistics
+from wrapper_ir.frontends.inductor import OpByOpWarning, compat, one_rank, own_rank, statistics
 from wrapper_ir.frontends.inductor.group_names import shared_name
+from wrapper_ir.toolchain.cache import DiskCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -231,6 +233,58 @@ def test_who_finds_nothing_waits_for_whoever_compiles(monkeypatch: pytest.Monkey
         assert one_rank._is_first(third, key)
         monkeypatch.setattr(one_rank, "_LIMIT", 0.05)
         assert not one_rank._is_first(second, key)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"distributed_max_autotune_gemm": True},
+        {"aten_distributed_optimizations.spmd_check": True},
+        {"aten_distributed_optimizations.enable_overlap_scheduling": True},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_nobody_waits_for_a_rank_that_calls_collectives_while_it_compiles(
+    settings: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[None] = []
+
+    def look() -> tuple[None, Any]:
+        looks.append(None)
+        return None, SimpleNamespace(cache_info=SimpleNamespace(cache_key="of a graph"))
+
+    monkeypatch.setattr(one_rank, "_LIMIT", 0.05)
+    try_load = one_rank._looking_again(look).__func__
+    other, mine = contextlib.ExitStack(), contextlib.ExitStack()
+    with other, mine:
+        assert one_rank._is_first(other, "of a graph")
+        token = one_rank._held.set(mine)
+        try_load()
+        assert len(looks) == 2  # before it has waited, and after
+        with compat.inductor_config.patch(settings):
+            try_load()
+        one_rank._held.reset(token)
+    assert len(looks) == 3
+
+
+def test_a_graph_that_holds_its_rank_is_compiled_by_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over gloo, torch chooses a part of what it has gathered by a number."""
+    from torch.distributed.tensor import DTensor, Shard
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torch"))
+    notes = DiskCache(tmp_path / "notes")
+    monkeypatch.setattr(own_rank, "default_cache", lambda: notes)
+
+    def step(x: Tensor, mesh: Any) -> Tensor:
+        rows = DTensor.from_local(x * 2, mesh["tp"], [Shard(0)], run_check=False)
+        turned: Tensor = rows.redistribute(placements=[Shard(1)]).to_local()
+        return turned + 1
+
+    # What the first one has compiled is not stored. From then on, keys hold the rank.
+    found = [_compiled(rank, "python", step=step) for rank in (0, 3, 3, 0, 0)]
+    assert found == [(1, 0), (1, 0), (0, 1), (1, 0), (0, 1)]
 
 
 def test_a_call_with_another_group_does_not_use_the_first() -> None:

@@ -24,7 +24,7 @@ from wrapper_ir.frontends import releases
 from wrapper_ir.frontends.inductor.errors import UnsupportedTorchError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import CodeType
 
 
@@ -76,7 +76,7 @@ try:
     from torch._dynamo.utils import dynamo_timed
     from torch._functorch import config as functorch_config
     from torch._functorch import partitioners
-    from torch._functorch._aot_autograd import runtime_wrappers
+    from torch._functorch._aot_autograd import autograd_cache, runtime_wrappers
     from torch._functorch._aot_autograd.aot_autograd_result import (
         GenericAOTAutogradResult as CachedResult,
     )
@@ -107,12 +107,13 @@ try:
     from torch._inductor import aot_compile, ir, list_mode_options
     from torch._inductor import compile_fx as inductor_entry
     from torch._inductor import config as inductor_config
+    from torch._inductor import config_comms as inductor_comms
     from torch._inductor import debug as inductor_debug
     from torch._inductor import scheduler as inductor_scheduler
     from torch._inductor.async_compile import AsyncCompile
     from torch._inductor.bounds import ValueRangeAnalysis
     from torch._inductor.codecache import BypassFxGraphCache as FxGraphBypass
-    from torch._inductor.codecache import FxGraphCachePickler, FxGraphHashDetails
+    from torch._inductor.codecache import FxGraphCache, FxGraphCachePickler, FxGraphHashDetails
     from torch._inductor.codegen import common as codegen_common
     from torch._inductor.codegen.common import KernelArgs
     from torch._inductor.codegen.cpp import CppScheduling
@@ -460,13 +461,42 @@ def register_group(name: str, group: Any) -> None:
     groups._register_process_group(name, group)
 
 
-def decides_with_others() -> bool:
-    """Return whether ranks agree on what they compile by collectives, which each must call.
+@contextlib.contextmanager
+def asked_for_rank(ask: Callable[[], None]) -> Iterator[None]:
+    """Call a function whenever ``get_rank`` is called, however its caller has imported it."""
+    groups: Any = torch.distributed.distributed_c10d
+    stock, code = groups._get_default_group, groups.get_rank.__code__
 
-    2.15 brought the second setting.
+    def get_default_group() -> Any:
+        if sys._getframe(1).f_code is code:
+            ask()
+        return stock()
+
+    groups._get_default_group = get_default_group
+    try:
+        yield
+    finally:
+        groups._get_default_group = stock
+
+
+def decides_with_others() -> bool:
+    """Return whether ranks call collectives while they compile, so that each must compile.
+
+    They agree on what is recomputed, on what ops take, or on which kernels are fastest. 2.15
+    brought some of the settings.
     """
     names = ("_sync_decision_cross_ranks", "_sync_cache_decision_cross_ranks")
-    return any(getattr(functorch_config, name, False) for name in names)
+    if any(getattr(functorch_config, name, False) for name in names):
+        return True
+    graphs: Any = getattr(inductor_config, "aten_distributed_optimizations", None)
+    comms: Any = inductor_comms
+    estimators = (getattr(graphs, f"{of}_estimator", "") for of in ("compute", "collective"))
+    return (
+        getattr(inductor_config, "distributed_max_autotune_gemm", False)
+        or getattr(comms, "runtime_estimations_align_across_all_distributed_ranks", False)
+        or getattr(graphs, "spmd_check", False)
+        or (getattr(graphs, "enable_overlap_scheduling", False) and "benchmark" in estimators)
+    )
 
 
 def compiles_on_one_rank() -> bool:
