@@ -287,6 +287,29 @@ def test_a_graph_that_holds_its_rank_is_compiled_by_each(
     assert found == [(1, 0), (1, 0), (0, 1), (1, 0), (0, 1)]
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_parts_of_other_sizes_are_compiled_by_themselves(
+    is_shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Torch looks for graphs by the whole size, which five rows over four ranks have in common."""
+    from torch._dynamo.utils import counters
+    from torch.distributed.tensor import DTensor, Shard
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    found = []
+    for rank, rows in enumerate((2, 2, 1)):
+        with _as_rank(rank), compiler_config.patch(compile_on_one_rank=is_shared):  # type: ignore[attr-defined]
+            counters.clear()
+            given: dict[str, Any] = {"shape": torch.Size((5, 6)), "stride": (6, 1)}
+            part = DTensor.from_local(
+                torch.ones(rows, 6), line(), [Shard(0)], run_check=False, **given
+            )
+            compiled = torch.compile(lambda x: x.to_local() * 2, backend="wrapper_ir")
+            assert compiled(part).shape == (rows, 6)
+            found.append(counters["aot_autograd"]["autograd_cache_hit"])
+    assert found == [0, 1, 0]
+
+
 def test_a_call_with_another_group_does_not_use_the_first() -> None:
     def total(x: Tensor, group: Any) -> Tensor:
         return collectives.all_gather_tensor(x * 2, 0, group) + 1

@@ -401,12 +401,15 @@ def mesh_of(value: Any) -> Any:
     return value.device_mesh if isinstance(value, DTensor) else value
 
 
-def key_of_spread(value: Any) -> str | None:
-    """Return a distributed tensor's part of a key, without its device; None for other values."""
+def local_sizes(value: Any) -> tuple[str, ...] | None:
+    """Return the sizes of what a rank has of a distributed tensor; None for other values."""
     from torch.distributed.tensor import DTensor  # noqa: PLC0415 - not in every build
 
-    if not isinstance(value, DTensor):
-        return None
+    return tuple(map(str, value._local_tensor.shape)) if isinstance(value, DTensor) else None
+
+
+def key_of_spread(value: Any) -> str:
+    """Return a distributed tensor's part of a key, without its device."""
     of_spec: Any = value._spec
     return f"{of_spec._stable_hash()} {value.requires_grad} {value.device.type}"
 

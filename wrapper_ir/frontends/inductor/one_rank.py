@@ -145,15 +145,19 @@ def _with_current_device(is_ours: Callable[[], bool], stock: Callable[..., Any])
 
 
 def _with_spread_tensors(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Any:
-    """Wrap the method for a tensor subclass's part of a key: torch's names this rank's device."""
+    """Wrap the method for a tensor subclass's part of a key.
+
+    Torch's names this rank's device, and the whole size alone, by which a rank would load what one
+    with a larger part has compiled.
+    """
 
     @wraps(stock)
     def reduce(self: Any, value: Any) -> Any:
-        if is_ours() and compat.compiles_on_one_rank():
-            key = compat.key_of_spread(value)
-            if key is not None:
-                return str, (key,)
-        return stock(self, value)
+        sizes = compat.local_sizes(value) if is_ours() else None
+        if sizes is None:
+            return stock(self, value)
+        is_shared = compat.compiles_on_one_rank()
+        return tuple, ((compat.key_of_spread(value) if is_shared else stock(self, value), sizes),)
 
     return reduce
 
