@@ -310,6 +310,26 @@ def test_parts_of_other_sizes_are_compiled_by_themselves(
     assert found == [0, 1, 0]
 
 
+@pytest.mark.parametrize("emitter", ["python", "fx"])
+def test_a_graph_may_return_a_placement(
+    emitter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where Dynamo breaks a graph in ``distribute_tensor``, the first part returns one."""
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    x = torch.arange(8.0).reshape(4, 2)
+
+    def step(x: Tensor, mesh: Any) -> Tensor:
+        spread = distribute_tensor(x * 2, mesh, [Shard(0)], src_data_rank=None)
+        return spread.to_local() + 1
+
+    for _ in ("compiled", "from the cache"):
+        with _as_rank(1), compiler_config.patch(compile_on_one_rank=False):  # type: ignore[attr-defined]
+            compiled = torch.compile(step, backend="wrapper_ir", options={"emitter": emitter})
+            torch.testing.assert_close(compiled(x, line()), x[1:2] * 2 + 1)
+
+
 def test_a_call_with_another_group_does_not_use_the_first() -> None:
     def total(x: Tensor, group: Any) -> Tensor:
         return collectives.all_gather_tensor(x * 2, 0, group) + 1

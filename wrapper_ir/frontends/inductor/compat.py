@@ -278,6 +278,9 @@ _CONDITIONAL: Any = getattr(ir, "Conditional", ())
 _SWITCH: Any = getattr(ir, "Switch", ())
 #: What stands for an input that is a process group or another object of Python; 2.15 brought it.
 OpaqueObject: Any = getattr(ir, "OpaqueObjectState", ())
+#: What stands for a value that a graph returns as it is, such as the placement of a distributed
+#: tensor. Not all releases have it.
+OpaqueConstant: Any = getattr(ir, "OpaqueValueTypeConstant", ())
 
 _SHALLOW_COPY: Any = getattr(getattr(torch.ops.aten, "shallow_copy_data_", ()), "default", ())
 
@@ -441,6 +444,16 @@ def default_group() -> Any:
     """Return the default process group."""
     groups: Any = torch.distributed.distributed_c10d
     return groups._get_default_group()
+
+
+def text_of_value(value: Any) -> tuple[str, dict[str, type]]:
+    """Return the text that makes such a value again, and the types that it names."""
+    from torch._library.opaque_object import (  # noqa: PLC0415 - with the values
+        get_opaque_obj_repr,
+    )
+
+    text, types = get_opaque_obj_repr(value)
+    return text, types
 
 
 def own_groups() -> list[Any]:
