@@ -330,6 +330,19 @@ def test_a_graph_may_return_a_placement(
             torch.testing.assert_close(compiled(x, line()), x[1:2] * 2 + 1)
 
 
+def test_a_backward_may_hold_a_group_as_a_constant() -> None:
+    """Stock copies it, and fails."""
+
+    def step(x: Tensor) -> Tensor:
+        return collectives.all_gather_tensor_autograd(x.sin(), 0, dist.group.WORLD).cos()
+
+    x = torch.ones(4, 6, requires_grad=True)
+    with _as_rank(0), wir.record() as programs:
+        torch.compile(step, backend="wrapper_ir")(x).sum().backward()
+    assert x.grad is not None
+    assert [_groups(program) for program in programs] == [["0"], ["0"]]
+
+
 def test_a_call_with_another_group_does_not_use_the_first() -> None:
     def total(x: Tensor, group: Any) -> Tensor:
         return collectives.all_gather_tensor(x * 2, 0, group) + 1

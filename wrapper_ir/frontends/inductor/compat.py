@@ -469,6 +469,23 @@ def description_of_group(group: Any) -> str:
     return description if description and description != "undefined" else "group"
 
 
+@contextlib.contextmanager
+def groups_copied_as_themselves() -> Iterator[None]:
+    """Let copies of a graph share its process groups, which cannot be copied.
+
+    Torch copies a backward that it compiles with the forward.
+    """
+    kind: Any = torch.distributed.ProcessGroup
+    if hasattr(kind, "__deepcopy__"):
+        yield
+        return
+    kind.__deepcopy__ = lambda self, memo: self
+    try:
+        yield
+    finally:
+        del kind.__deepcopy__
+
+
 def register_group(name: str, group: Any) -> None:
     """Let ops find a process group by a further name."""
     from torch._C import _distributed_c10d  # noqa: PLC0415 - not in every build

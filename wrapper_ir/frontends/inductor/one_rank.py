@@ -62,7 +62,7 @@ def with_one_compiler(is_ours: Callable[[], bool], stock: Callable[..., Any]) ->
             stack.enter_context(
                 compat.functorch_config.patch(force_non_lazy_backward_lowering=True)
             )
-            with own_rank.watched():
+            with own_rank.watched(), compat.groups_copied_as_themselves():
                 return stock(*args, **kwargs)
 
     return compile_graph
