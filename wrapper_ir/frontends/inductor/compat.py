@@ -107,7 +107,6 @@ try:
     from torch._inductor import aot_compile, ir, list_mode_options
     from torch._inductor import compile_fx as inductor_entry
     from torch._inductor import config as inductor_config
-    from torch._inductor import config_comms as inductor_comms
     from torch._inductor import debug as inductor_debug
     from torch._inductor import scheduler as inductor_scheduler
     from torch._inductor.async_compile import AsyncCompile
@@ -522,7 +521,7 @@ def decides_with_others() -> bool:
     if any(getattr(functorch_config, name, False) for name in names):
         return True
     graphs: Any = getattr(inductor_config, "aten_distributed_optimizations", None)
-    comms: Any = inductor_comms
+    comms: Any = sys.modules.get("torch._inductor.config_comms")
     estimators = (getattr(graphs, f"{of}_estimator", "") for of in ("compute", "collective"))
     return (
         getattr(inductor_config, "distributed_max_autotune_gemm", False)
