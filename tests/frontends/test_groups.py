@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import warnings
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,8 +18,9 @@ import wrapper_ir as wir
 from tests import warm
 from tests.distributed.parallelisms import gathering, line
 from wrapper_ir.analysis.collectives import call_of
-from wrapper_ir.frontends.inductor import OpByOpWarning, compat, one_rank, statistics
+from wrapper_ir.frontends.inductor import OpByOpWarning, compat, one_rank, own_rank, statistics
 from wrapper_ir.frontends.inductor.group_names import shared_name
+from wrapper_ir.toolchain.cache import DiskCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -231,6 +233,114 @@ def test_who_finds_nothing_waits_for_whoever_compiles(monkeypatch: pytest.Monkey
         assert one_rank._is_first(third, key)
         monkeypatch.setattr(one_rank, "_LIMIT", 0.05)
         assert not one_rank._is_first(second, key)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"distributed_max_autotune_gemm": True},
+        {"aten_distributed_optimizations.spmd_check": True},
+        {"aten_distributed_optimizations.enable_overlap_scheduling": True},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_nobody_waits_for_a_rank_that_calls_collectives_while_it_compiles(
+    settings: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[None] = []
+
+    def look() -> tuple[None, Any]:
+        looks.append(None)
+        return None, SimpleNamespace(cache_info=SimpleNamespace(cache_key="of a graph"))
+
+    monkeypatch.setattr(one_rank, "_LIMIT", 0.05)
+    try_load = one_rank._looking_again(look).__func__
+    other, mine = contextlib.ExitStack(), contextlib.ExitStack()
+    with other, mine:
+        assert one_rank._is_first(other, "of a graph")
+        token = one_rank._held.set(mine)
+        try_load()
+        assert len(looks) == 2  # before it has waited, and after
+        with compat.inductor_config.patch(settings):
+            try_load()
+        one_rank._held.reset(token)
+    assert len(looks) == 3
+
+
+def test_a_graph_that_holds_its_rank_is_compiled_by_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over gloo, torch chooses a part of what it has gathered by a number."""
+    from torch.distributed.tensor import DTensor, Shard
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torch"))
+    notes = DiskCache(tmp_path / "notes")
+    monkeypatch.setattr(own_rank, "default_cache", lambda: notes)
+
+    def step(x: Tensor, mesh: Any) -> Tensor:
+        rows = DTensor.from_local(x * 2, mesh["tp"], [Shard(0)], run_check=False)
+        turned: Tensor = rows.redistribute(placements=[Shard(1)]).to_local()
+        return turned + 1
+
+    # What the first one has compiled is not stored. From then on, keys hold the rank.
+    found = [_compiled(rank, "python", step=step) for rank in (0, 3, 3, 0, 0)]
+    assert found == [(1, 0), (1, 0), (0, 1), (1, 0), (0, 1)]
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_parts_of_other_sizes_are_compiled_by_themselves(
+    is_shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Torch looks for graphs by the whole size, which five rows over four ranks have in common."""
+    from torch._dynamo.utils import counters
+    from torch.distributed.tensor import DTensor, Shard
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    found = []
+    for rank, rows in enumerate((2, 2, 1)):
+        with _as_rank(rank), compiler_config.patch(compile_on_one_rank=is_shared):  # type: ignore[attr-defined]
+            counters.clear()
+            given: dict[str, Any] = {"shape": torch.Size((5, 6)), "stride": (6, 1)}
+            part = DTensor.from_local(
+                torch.ones(rows, 6), line(), [Shard(0)], run_check=False, **given
+            )
+            compiled = torch.compile(lambda x: x.to_local() * 2, backend="wrapper_ir")
+            assert compiled(part).shape == (rows, 6)
+            found.append(counters["aot_autograd"]["autograd_cache_hit"])
+    assert found == [0, 1, 0]
+
+
+@pytest.mark.parametrize("emitter", ["python", "fx"])
+def test_a_graph_may_return_a_placement(
+    emitter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where Dynamo breaks a graph in ``distribute_tensor``, the first part returns one."""
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    x = torch.arange(8.0).reshape(4, 2)
+
+    def step(x: Tensor, mesh: Any) -> Tensor:
+        spread = distribute_tensor(x * 2, mesh, [Shard(0)], src_data_rank=None)
+        return spread.to_local() + 1
+
+    for _ in ("compiled", "from the cache"):
+        with _as_rank(1), compiler_config.patch(compile_on_one_rank=False):  # type: ignore[attr-defined]
+            compiled = torch.compile(step, backend="wrapper_ir", options={"emitter": emitter})
+            torch.testing.assert_close(compiled(x, line()), x[1:2] * 2 + 1)
+
+
+def test_a_backward_may_hold_a_group_as_a_constant() -> None:
+    """Stock copies it, and fails."""
+
+    def step(x: Tensor) -> Tensor:
+        return collectives.all_gather_tensor_autograd(x.sin(), 0, dist.group.WORLD).cos()
+
+    x = torch.ones(4, 6, requires_grad=True)
+    with _as_rank(0), wir.record() as programs:
+        torch.compile(step, backend="wrapper_ir")(x).sum().backward()
+    assert x.grad is not None
+    assert [_groups(program) for program in programs] == [["0"], ["0"]]
 
 
 def test_a_call_with_another_group_does_not_use_the_first() -> None:

@@ -159,6 +159,15 @@ def test_a_cache_that_was_deleted_meanwhile_starts_anew(cache: DiskCache) -> Non
     assert cache.get(KEY, "so") is not None
 
 
+@pytest.fixture(params=["bytes", "files"])
+def locks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes of one file are locked, or files, as where a file system has no locks of bytes."""
+    if request.param == "files":
+        monkeypatch.setattr(processes, "_SET", -1)
+        monkeypatch.setattr(processes, "_SET_AND_WAIT", -1)
+
+
+@pytest.mark.usefixtures("locks")
 def test_locks_exclude_threads_on_the_same_key_only(cache: DiskCache) -> None:
     with cache.locked([KEY]):
         with cache.locked([OTHER], wait=False) as other:
@@ -169,6 +178,7 @@ def test_locks_exclude_threads_on_the_same_key_only(cache: DiskCache) -> None:
         assert free
 
 
+@pytest.mark.usefixtures("locks")
 def test_a_lock_is_waited_for(cache: DiskCache) -> None:
     order: list[str] = []
 
@@ -183,17 +193,6 @@ def test_a_lock_is_waited_for(cache: DiskCache) -> None:
         order.append("first")
     thread.join()
     assert order == ["first", "second"]
-
-
-def test_without_byte_locks_the_whole_file_is_locked(
-    cache: DiskCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(processes, "_SET", None)
-    monkeypatch.setattr(processes, "_SET_AND_WAIT", None)
-    with cache.locked([KEY]), cache.locked([OTHER], wait=False) as other:
-        assert not other
-    with cache.locked([OTHER], wait=False) as free:
-        assert free
 
 
 def test_a_home_that_cannot_be_written_is_done_without(

@@ -12,6 +12,7 @@ import atexit
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import queue
 import signal
@@ -251,7 +252,7 @@ class Steps:
 #
 # Each lock is one byte of the file, at an offset derived from the key. On Linux these are "open
 # file description" locks: they also exclude threads of one process, need one descriptor for any
-# number of keys, and vanish with the process. Elsewhere the whole file is locked.
+# number of keys, and vanish with the process. Elsewhere each lock is a file of its own.
 
 
 #: ``struct flock``: type, whence, start, length, pid (which must be 0 for this kind of lock).
@@ -271,17 +272,21 @@ def hold(file: Path, keys: Iterable[str], *, wait: bool = True) -> Iterator[bool
     two holders cannot deadlock. The block gets False if one is held elsewhere and ``wait`` is
     false.
     """
+    with contextlib.ExitStack() as held:  # closing a descriptor releases its locks
+        lock = functools.partial(_lock, file, _opened(file, held), held)
+        yield _take_all(lock, sorted({int(key[:15], 16) for key in keys}), wait=wait)
+
+
+def _opened(file: Path, held: contextlib.ExitStack) -> int:
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        yield _take_all(descriptor, sorted({int(key[:15], 16) for key in keys}), wait=wait)
-    finally:
-        os.close(descriptor)  # releases all locks
+    held.callback(os.close, descriptor)
+    return descriptor
 
 
-def _take_all(descriptor: int, offsets: list[int], *, wait: bool) -> bool:
+def _take_all(lock: Callable[..., None], offsets: list[int], *, wait: bool) -> bool:
     try:
         for offset in offsets:
-            _take(descriptor, offset, wait=wait)
+            _take(lock, offset, wait=wait)
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.EACCES) and not wait:
             return False
@@ -289,14 +294,14 @@ def _take_all(descriptor: int, offsets: list[int], *, wait: bool) -> bool:
     return True
 
 
-def _take(descriptor: int, offset: int, *, wait: bool) -> None:
+def _take(lock: Callable[..., None], offset: int, *, wait: bool) -> None:
     if not wait or current() is _EVERYWHERE:
-        _take_byte(descriptor, offset, wait=wait)
+        lock(offset, wait=wait)
         return
     # Signals interrupt only the main thread, so a pool thread polls whether it must stop.
     while True:
         try:
-            _take_byte(descriptor, offset, wait=False)
+            lock(offset, wait=False)
         except OSError as error:
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
@@ -306,7 +311,9 @@ def _take(descriptor: int, offset: int, *, wait: bool) -> None:
         current().check()
 
 
-def _take_byte(descriptor: int, offset: int, *, wait: bool) -> None:
+def _lock(
+    file: Path, descriptor: int, held: contextlib.ExitStack, offset: int, *, wait: bool
+) -> None:
     operation = _SET_AND_WAIT if wait else _SET
     if operation is not None:
         request = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
@@ -317,5 +324,11 @@ def _take_byte(descriptor: int, offset: int, *, wait: bool) -> None:
                 raise
         else:
             return
-    # An old kernel or an unusual file system: one lock for all keys, slower but still correct.
-    fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    # An old kernel or an unusual file system, which locks whole files: one for each key, since who
+    # holds a lock may take others.
+    folder = file.with_name(f"{file.name}s")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.ExitStack() as taken:
+        own = _opened(folder / f"{offset:015x}", taken)
+        fcntl.flock(own, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        held.push(taken.pop_all())

@@ -24,7 +24,7 @@ from wrapper_ir.frontends import releases
 from wrapper_ir.frontends.inductor.errors import UnsupportedTorchError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import CodeType
 
 
@@ -76,7 +76,7 @@ try:
     from torch._dynamo.utils import dynamo_timed
     from torch._functorch import config as functorch_config
     from torch._functorch import partitioners
-    from torch._functorch._aot_autograd import runtime_wrappers
+    from torch._functorch._aot_autograd import autograd_cache, runtime_wrappers
     from torch._functorch._aot_autograd.aot_autograd_result import (
         GenericAOTAutogradResult as CachedResult,
     )
@@ -112,7 +112,7 @@ try:
     from torch._inductor.async_compile import AsyncCompile
     from torch._inductor.bounds import ValueRangeAnalysis
     from torch._inductor.codecache import BypassFxGraphCache as FxGraphBypass
-    from torch._inductor.codecache import FxGraphCachePickler, FxGraphHashDetails
+    from torch._inductor.codecache import FxGraphCache, FxGraphCachePickler, FxGraphHashDetails
     from torch._inductor.codegen import common as codegen_common
     from torch._inductor.codegen.common import KernelArgs
     from torch._inductor.codegen.cpp import CppScheduling
@@ -277,6 +277,9 @@ _CONDITIONAL: Any = getattr(ir, "Conditional", ())
 _SWITCH: Any = getattr(ir, "Switch", ())
 #: What stands for an input that is a process group or another object of Python; 2.15 brought it.
 OpaqueObject: Any = getattr(ir, "OpaqueObjectState", ())
+#: What stands for a value that a graph returns as it is, such as the placement of a distributed
+#: tensor. Not all releases have it.
+OpaqueConstant: Any = getattr(ir, "OpaqueValueTypeConstant", ())
 
 _SHALLOW_COPY: Any = getattr(getattr(torch.ops.aten, "shallow_copy_data_", ()), "default", ())
 
@@ -400,12 +403,15 @@ def mesh_of(value: Any) -> Any:
     return value.device_mesh if isinstance(value, DTensor) else value
 
 
-def key_of_spread(value: Any) -> str | None:
-    """Return a distributed tensor's part of a key, without its device; None for other values."""
+def local_sizes(value: Any) -> tuple[str, ...] | None:
+    """Return the sizes of what a rank has of a distributed tensor; None for other values."""
     from torch.distributed.tensor import DTensor  # noqa: PLC0415 - not in every build
 
-    if not isinstance(value, DTensor):
-        return None
+    return tuple(map(str, value._local_tensor.shape)) if isinstance(value, DTensor) else None
+
+
+def key_of_spread(value: Any) -> str:
+    """Return a distributed tensor's part of a key, without its device."""
     of_spec: Any = value._spec
     return f"{of_spec._stable_hash()} {value.requires_grad} {value.device.type}"
 
@@ -439,6 +445,16 @@ def default_group() -> Any:
     return groups._get_default_group()
 
 
+def text_of_value(value: Any) -> tuple[str, dict[str, type]]:
+    """Return the text that makes such a value again, and the types that it names."""
+    from torch._library.opaque_object import (  # noqa: PLC0415 - with the values
+        get_opaque_obj_repr,
+    )
+
+    text, types = get_opaque_obj_repr(value)
+    return text, types
+
+
 def own_groups() -> list[Any]:
     """Return the process groups that this process is in, in the order of their creation."""
     groups: Any = torch.distributed.distributed_c10d
@@ -452,6 +468,23 @@ def description_of_group(group: Any) -> str:
     return description if description and description != "undefined" else "group"
 
 
+@contextlib.contextmanager
+def groups_copied_as_themselves() -> Iterator[None]:
+    """Let copies of a graph share its process groups, which cannot be copied.
+
+    Torch copies a backward that it compiles with the forward.
+    """
+    kind: Any = torch.distributed.ProcessGroup
+    if hasattr(kind, "__deepcopy__"):
+        yield
+        return
+    kind.__deepcopy__ = lambda self, memo: self
+    try:
+        yield
+    finally:
+        del kind.__deepcopy__
+
+
 def register_group(name: str, group: Any) -> None:
     """Let ops find a process group by a further name."""
     from torch._C import _distributed_c10d  # noqa: PLC0415 - not in every build
@@ -460,13 +493,42 @@ def register_group(name: str, group: Any) -> None:
     groups._register_process_group(name, group)
 
 
-def decides_with_others() -> bool:
-    """Return whether ranks agree on what they compile by collectives, which each must call.
+@contextlib.contextmanager
+def asked_for_rank(ask: Callable[[], None]) -> Iterator[None]:
+    """Call a function whenever ``get_rank`` is called, however its caller has imported it."""
+    groups: Any = torch.distributed.distributed_c10d
+    stock, code = groups._get_default_group, groups.get_rank.__code__
 
-    2.15 brought the second setting.
+    def get_default_group() -> Any:
+        if sys._getframe(1).f_code is code:
+            ask()
+        return stock()
+
+    groups._get_default_group = get_default_group
+    try:
+        yield
+    finally:
+        groups._get_default_group = stock
+
+
+def decides_with_others() -> bool:
+    """Return whether ranks call collectives while they compile, so that each must compile.
+
+    They agree on what is recomputed, on what ops take, or on which kernels are fastest. 2.15
+    brought some of the settings.
     """
     names = ("_sync_decision_cross_ranks", "_sync_cache_decision_cross_ranks")
-    return any(getattr(functorch_config, name, False) for name in names)
+    if any(getattr(functorch_config, name, False) for name in names):
+        return True
+    graphs: Any = getattr(inductor_config, "aten_distributed_optimizations", None)
+    comms: Any = sys.modules.get("torch._inductor.config_comms")
+    estimators = (getattr(graphs, f"{of}_estimator", "") for of in ("compute", "collective"))
+    return (
+        getattr(inductor_config, "distributed_max_autotune_gemm", False)
+        or getattr(comms, "runtime_estimations_align_across_all_distributed_ranks", False)
+        or getattr(graphs, "spmd_check", False)
+        or (getattr(graphs, "enable_overlap_scheduling", False) and "benchmark" in estimators)
+    )
 
 
 def compiles_on_one_rank() -> bool:

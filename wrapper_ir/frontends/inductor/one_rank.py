@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from wrapper_ir.frontends.inductor import compat
+from wrapper_ir.frontends.inductor import compat, own_rank
 from wrapper_ir.frontends.inductor.group_names import names_of, shared_name, shared_names
 from wrapper_ir.toolchain.cache import default_cache
 
@@ -45,6 +45,7 @@ def places(is_ours: Callable[[], bool]) -> tuple[tuple[Any, str, Callable[[Any],
         (compat.FxGraphCachePickler, reduce, partial(_with_shared_names, is_ours)),
         (compat.FxGraphCachePickler, "__init__", partial(_with_current_device, is_ours)),
         (pickler, "_reduce_tensor_subclass", partial(_with_spread_tensors, is_ours)),
+        *own_rank.places(),
     )
 
 
@@ -61,7 +62,8 @@ def with_one_compiler(is_ours: Callable[[], bool], stock: Callable[..., Any]) ->
             stack.enter_context(
                 compat.functorch_config.patch(force_non_lazy_backward_lowering=True)
             )
-            return stock(*args, **kwargs)
+            with own_rank.watched(), compat.groups_copied_as_themselves():
+                return stock(*args, **kwargs)
 
     return compile_graph
 
@@ -143,15 +145,19 @@ def _with_current_device(is_ours: Callable[[], bool], stock: Callable[..., Any])
 
 
 def _with_spread_tensors(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Any:
-    """Wrap the method for a tensor subclass's part of a key: torch's names this rank's device."""
+    """Wrap the method for a tensor subclass's part of a key.
+
+    Torch's names this rank's device, and the whole size alone, by which a rank would load what one
+    with a larger part has compiled.
+    """
 
     @wraps(stock)
     def reduce(self: Any, value: Any) -> Any:
-        if is_ours() and compat.compiles_on_one_rank():
-            key = compat.key_of_spread(value)
-            if key is not None:
-                return str, (key,)
-        return stock(self, value)
+        sizes = compat.local_sizes(value) if is_ours() else None
+        if sizes is None:
+            return stock(self, value)
+        is_shared = compat.compiles_on_one_rank()
+        return tuple, ((compat.key_of_spread(value) if is_shared else stock(self, value), sizes),)
 
     return reduce
 
@@ -170,6 +176,7 @@ def _with_groups_of_inputs(is_ours: Callable[[], bool], stock: Callable[..., Any
         stock(self, module, inputs, *args, **kwargs)
         if is_ours() and compat.compiles_on_one_rank():
             self.groups_of_inputs = [names_of(compat.mesh_of(value)) for value in inputs]
+            self.own_rank = own_rank.in_keys()
             # Graphs without tensors among their inputs have it.
             vars(self).pop("default_cuda_device_index", None)
 

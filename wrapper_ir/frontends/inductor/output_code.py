@@ -164,6 +164,13 @@ def _bypass_text(passing: Passing) -> str:
     for position, name in passing.groups.items():
         names[position] = f"_group_{position}"
         found += f"\n_group_{position} = {compat.process_group.__name__}({name!r})"
+    if passing.values:
+        found += "\n\nimport torch\n"  # texts of values count on it
+    for position, value in passing.values.items():
+        text, types = compat.text_of_value(value)
+        rows = [f"from {t.__module__} import {t.__name__} as {name}" for name, t in types.items()]
+        names[position] = f"_value_{position}"
+        found += "\n".join(["", *rows, f"_value_{position} = {text}"])
     positions = f"{passing.inputs!r}, {dict(passing.results)!r}, {names!r}"
     return (
         f"{found}\n\nfrom {pass_by.__module__} import {pass_by.__name__}\n\n"

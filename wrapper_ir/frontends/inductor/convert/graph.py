@@ -51,22 +51,25 @@ class Passing:
 
     ``results`` are those of the arguments that are returned, by position among the results;
     ``constants`` are objects that are, with Inductor's names for them in the module; ``groups`` are
-    process groups that the graph asks for, with the names by which they are found.
+    process groups that the graph asks for, with the names by which they are found; ``values`` are
+    constants that the module's text makes.
     """
 
     inputs: tuple[int, ...] = ()
     results: Mapping[int, int] = field(default_factory=dict)
     constants: Mapping[int, tuple[str, Any]] = field(default_factory=dict)
     groups: Mapping[int, str] = field(default_factory=dict)
+    values: Mapping[int, Any] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
         """True if nothing bypasses the program."""
-        return not (self.inputs or self.constants or self.groups)
+        return not (self.inputs or self.constants or self.groups or self.values)
 
     def returns(self, position: int) -> bool:
         """Return whether the result at a position bypasses the program."""
-        return position in self.results or position in self.constants or position in self.groups
+        every = (self.results, self.constants, self.groups, self.values)
+        return any(position in each for each in every)
 
 
 def passing_of(graph: Any, outputs: Sequence[Any]) -> Passing:
@@ -87,7 +90,8 @@ def passing_of(graph: Any, outputs: Sequence[Any]) -> Passing:
     rows = [(i, value) for i, value in objects.items() if i not in results]
     constants = {i: (value.get_name(), _real(value)) for i, value in rows}
     groups = {i: name for i, value in enumerate(outputs) if (name := made_group(value))}
-    return Passing(tuple(inputs), results, constants, groups)
+    values = {i: v.value for i, v in enumerate(outputs) if isinstance(v, compat.OpaqueConstant)}
+    return Passing(tuple(inputs), results, constants, groups, values)
 
 
 def _opaque(graph: Any, value: Any) -> Any:
