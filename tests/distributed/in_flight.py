@@ -87,8 +87,7 @@ def wanted() -> list[Tensor]:
 
 def function(target: str, device: torch.device) -> Callable[..., Any]:
     """The program in a target."""
-    place = "@cpu" if device.type == "cpu" else "@cuda:0"
-    program = wir.parse(TEXT.replace("@cpu", place))
+    program = wir.parse(TEXT.replace("@cpu", f"@{device.type}"))
     if target == "interpreter":
         return lambda *args: wir.interpret(program, *args)
     found: Callable[..., Any] = wir.compile(program, target)

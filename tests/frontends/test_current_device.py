@@ -17,6 +17,7 @@ from torch.nn import functional
 import wrapper_ir as wir
 from tests.frontends.no_gpu import pretended_gpu
 from wrapper_ir.backend import wrapper_ir as our_backend
+from wrapper_ir.frontends.common.origins import origin_of
 from wrapper_ir.frontends.inductor import one_rank
 
 if TYPE_CHECKING:
@@ -64,6 +65,16 @@ def test_ranks_have_one_program() -> None:
 
 def test_the_number_stays_if_nobody_else_takes_the_program() -> None:
     assert "@cuda:1" in str(compiled_on(1, for_others=False))
+
+
+@pytest.mark.parametrize(("for_others", "shown"), [(True, "cuda'"), (False, "cuda', index=1")])
+def test_what_is_said_of_a_line_names_no_number_either(*, for_others: bool, shown: str) -> None:
+    node = torch.fx.Graph().call_function(
+        torch.ops.aten.scalar_tensor.default, (0,), {"device": torch.device("cuda:1")}
+    )
+    with compiler_config.patch(compile_on_one_rank=for_others):  # type: ignore[attr-defined]  # of 2.15
+        (said,) = origin_of([node]).calls
+    assert f"device=device(type='{shown})" in said
 
 
 def key(value: Any, number: int, *, for_others: bool = True) -> bytes:

@@ -25,6 +25,7 @@ def alone() -> Iterator[None]:
     """A group of this process."""
     dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
     yield
+    wir.release_kept_memory()
     dist.destroy_process_group()
     torch._dynamo.reset()
 
