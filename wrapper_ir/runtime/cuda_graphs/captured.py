@@ -19,6 +19,7 @@ import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import torch
@@ -32,7 +33,7 @@ from wrapper_ir.runtime.cuda_graphs.status import GraphStatus, Journal, everythi
 from wrapper_ir.runtime.living import register
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 
 _Call: TypeAlias = "Callable[..., tuple[Any, ...]]"
@@ -405,8 +406,14 @@ class CudaGraphs:
 
     def _overlaps(self, graph: _Graph, args: list[Any]) -> bool:
         """Return whether a tensor that is written to shares memory with one that has moved."""
-        starts = {n: args[n].data_ptr() for n in graph.extents}
+        moving, changed = set(graph.moving), set(self._writes)
+        # A tensor that moved is compared with those that are written to; one that is written to
+        # and moved, with all.
+        wanted = moving | changed if moving.isdisjoint(changed) else graph.extents
+        starts = {n: args[n].data_ptr() for n in wanted if n in graph.extents}
         spans = {n: (start, start + graph.extents[n]) for n, start in starts.items()}
+        if _are_apart(spans.values()):
+            return False
         return any(
             n != written
             and (n in graph.moving or written in graph.moving)
@@ -414,6 +421,12 @@ class CudaGraphs:
             for written in self._writes
             for n, other in spans.items()
         )
+
+
+def _are_apart(spans: Iterable[tuple[int, int]]) -> bool:
+    """Return whether no two of these begin and end in each other; in doubt, not."""
+    in_order = sorted(spans)
+    return all(first[1] <= second[0] for first, second in pairwise(in_order))
 
 
 def _fits(graph: _Graph, args: list[Any]) -> bool:
