@@ -312,7 +312,10 @@ def test_ranks_capture_together() -> None:
     program = wir.parse(TALKING)
     assert capture_facts(program, Captures(cuda_graph=True)).copied == (1,)
     assert "copied=(1,)" in wir.emit(program, cuda_graph=True).source
-    assert "copied=(1,)" in wir.emit(program, "cpp", cuda_graph=True).as_module().source
+    in_cpp: Any = wir.emit(program, "cpp", cuda_graph=True)
+    assert "copied=(1,)" in in_cpp.as_module().source
+    table = in_cpp.sources["program.cpp"].partition("kInputs[] = {")[2].partition("};")[0]
+    assert table.count(", nullptr, false, true}") == 1  # of the library's own graphs
     alone = wir.parse(_alone(TALKING))
     assert capture_facts(alone, Captures(cuda_graph=True)).copied == ()
 

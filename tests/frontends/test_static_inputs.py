@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import wrapper_ir as wir
-from wrapper_ir.frontends.inductor import static_inputs
+from wrapper_ir.frontends.inductor import compat, static_inputs
 
 
 class Scaled(nn.Module):
@@ -70,15 +70,12 @@ def test_so_is_what_the_caller_marks() -> None:
 
 
 @pytest.mark.usefixtures("on_a_gpu")
-def test_none_are_named_by_positions_of_another_graph() -> None:
-    """Where parameters have become constants, positions are of the graph before."""
+def test_so_is_a_buffer_behind_parameters_that_have_become_constants() -> None:
     torch._dynamo.reset()
-    model = Scaled().eval()
-    run = torch.compile(model, backend="wrapper_ir", options={"freezing": True})
-    with torch.no_grad(), wir.record() as programs:
-        run(torch.randn(2, 4), torch.zeros(3, 3))
-    assert (2, 4) not in static_shapes(programs[0])
-    assert (3, 3) not in static_shapes(programs[0])
+    with compat.inductor_config.patch(freezing=True), torch.no_grad(), wir.record() as programs:
+        torch.compile(Scaled().eval(), backend="wrapper_ir")(torch.randn(2, 4), torch.zeros(3, 3))
+    assert static_shapes(programs[0]) == [(4,)]
+    assert (4, 4) in [programs[0].layout(name).size for name in programs[0].constants]
 
 
 def test_nothing_is_said_where_no_calls_are_captured() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
+from wrapper_ir.frontends.common.ranks import compiles_on_one_rank
 from wrapper_ir.lines.program import Frame, Origin, is_torchs_own
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _call(node: torch.fx.Node) -> str:
 
 def _shown(value: object) -> str:
     """Return an argument as text that is the same in each process: objects by their types."""
-    if isinstance(value, torch.device) and _is_for_all_ranks():
+    if isinstance(value, torch.device) and compiles_on_one_rank():
         value = torch.device(value.type)  # there is no other one in such a graph
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_shown, value))}]"
@@ -126,8 +127,3 @@ def _file(path: str) -> str:
     """Return a file's path; one of torch's own is recorded as that of an installed torch."""
     is_own = path.startswith(os.path.join(_HOME, "torch", "")) and not is_torchs_own(path)
     return _INSTALLED + path.removeprefix(_HOME).replace(os.sep, "/") if is_own else path
-
-
-def _is_for_all_ranks() -> bool:
-    """Return whether one rank compiles for all, each of which has a device of its own."""
-    return bool(getattr(torch.compiler.config, "compile_on_one_rank", False))  # of 2.15

@@ -25,7 +25,7 @@ from wrapper_ir.frontends.inductor.errors import UnsupportedTorchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from types import CodeType
+    from types import CodeType, FrameType
 
 
 def _check_version() -> None:
@@ -89,7 +89,6 @@ try:
     )
     from torch._functorch._aot_autograd.descriptors import (
         GradAOTOutput,
-        PlainAOTInput,
         PlainAOTOutput,
         TangentAOTInput,
     )
@@ -494,14 +493,15 @@ def register_group(name: str, group: Any) -> None:
 
 
 @contextlib.contextmanager
-def asked_for_rank(ask: Callable[[], None]) -> Iterator[None]:
-    """Call a function whenever ``get_rank`` is called, however its caller has imported it."""
+def asked_for_rank(ask: Callable[[FrameType | None], None]) -> Iterator[None]:
+    """Hand a function the caller of each ``get_rank``, however that has imported it."""
     groups: Any = torch.distributed.distributed_c10d
     stock, code = groups._get_default_group, groups.get_rank.__code__
 
     def get_default_group() -> Any:
-        if sys._getframe(1).f_code is code:
-            ask()
+        frame = sys._getframe(1)
+        if frame.f_code is code:
+            ask(frame.f_back)
         return stock()
 
     groups._get_default_group = get_default_group
@@ -529,11 +529,6 @@ def decides_with_others() -> bool:
         or getattr(graphs, "spmd_check", False)
         or (getattr(graphs, "enable_overlap_scheduling", False) and "benchmark" in estimators)
     )
-
-
-def compiles_on_one_rank() -> bool:
-    """Return whether graphs shall not hold what differs from rank to rank."""
-    return bool(getattr(compiler_config, "compile_on_one_rank", False))
 
 
 def current_accelerator() -> torch.device | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from wrapper_ir.frontends.common.ranks import compiles_on_one_rank
 from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.group_names import names_of
 from wrapper_ir.frontends.inductor.overlaps import OpByOpWarning
@@ -46,7 +47,7 @@ def with_overloads(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Ca
 
     @wraps(stock)
     def codegen_and_compile(self: Any, gm: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_ours() and compat.compiles_on_one_rank():
+        if is_ours() and compiles_on_one_rank():
             for node in gm.graph.nodes:
                 packet = node.target
                 if isinstance(packet, torch._ops.OpOverloadPacket):

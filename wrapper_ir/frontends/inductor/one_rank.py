@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from wrapper_ir.frontends.common.ranks import compiles_on_one_rank
 from wrapper_ir.frontends.inductor import compat, own_rank
 from wrapper_ir.frontends.inductor.group_names import names_of, shared_name, shared_names
 from wrapper_ir.toolchain.cache import default_cache
@@ -54,7 +55,7 @@ def with_one_compiler(is_ours: Callable[[], bool], stock: Callable[..., Any]) ->
 
     @wraps(stock)
     def compile_graph(*args: Any, **kwargs: Any) -> Any:
-        if not (is_ours() and compat.compiles_on_one_rank()):
+        if not (is_ours() and compiles_on_one_rank()):
             return stock(*args, **kwargs)
         with contextlib.ExitStack() as stack:
             token = _held.set(stack)
@@ -110,7 +111,7 @@ def leave_out_groups(constants: dict[str, Any], returned: Mapping[str, Any]) -> 
     What is stored must hold no mesh of this rank. A graph that returns one among its constants gets
     a group as a further one, which cannot be pickled: so it is not stored.
     """
-    if not compat.compiles_on_one_rank():
+    if not compiles_on_one_rank():
         return
     for name, value in list(constants.items()):
         real = getattr(value, "real_obj", value)
@@ -125,7 +126,7 @@ def on_its_device(program: Program) -> Program:
 
     Torch has refused a graph with any other device than the current one.
     """
-    if not compat.compiles_on_one_rank():
+    if not compiles_on_one_rank():
         return program
     from wrapper_ir.passes.current import CurrentDevice  # noqa: PLC0415 - few compile for others
 
@@ -138,7 +139,7 @@ def _with_current_device(is_ours: Callable[[], bool], stock: Callable[..., Any])
     @wraps(stock)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         stock(self, *args, **kwargs)
-        if is_ours() and compat.compiles_on_one_rank():
+        if is_ours() and compiles_on_one_rank():
             self.dispatch_table[torch.device] = _without_number
 
     return init
@@ -156,7 +157,7 @@ def _with_spread_tensors(is_ours: Callable[[], bool], stock: Callable[..., Any])
         sizes = compat.local_sizes(value) if is_ours() else None
         if sizes is None:
             return stock(self, value)
-        is_shared = compat.compiles_on_one_rank()
+        is_shared = compiles_on_one_rank()
         return tuple, ((compat.key_of_spread(value) if is_shared else stock(self, value), sizes),)
 
     return reduce
@@ -174,7 +175,7 @@ def _with_groups_of_inputs(is_ours: Callable[[], bool], stock: Callable[..., Any
     @wraps(stock)
     def init(self: Any, module: Any, inputs: Any, *args: Any, **kwargs: Any) -> None:
         stock(self, module, inputs, *args, **kwargs)
-        if is_ours() and compat.compiles_on_one_rank():
+        if is_ours() and compiles_on_one_rank():
             self.groups_of_inputs = [names_of(compat.mesh_of(value)) for value in inputs]
             self.own_rank = own_rank.in_keys()
             # Graphs without tensors among their inputs have it.
@@ -189,7 +190,7 @@ def _with_shared_names(is_ours: Callable[[], bool], stock: Callable[..., Any]) -
     @wraps(stock)
     def reduce(self: Any, value: Any) -> Any:
         of = getattr(value, "real_obj", None)
-        if of is None or not (is_ours() and compat.compiles_on_one_rank()):
+        if of is None or not (is_ours() and compiles_on_one_rank()):
             return stock(self, value)
         if compat.is_process_group(of):
             return str, (shared_name(of),)

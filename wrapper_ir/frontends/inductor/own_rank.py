@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import sys
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
@@ -25,6 +24,7 @@ from wrapper_ir.toolchain.cache import default_cache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import FrameType
 
 #: What the cache calls the note that a graph asks for its rank.
 _KIND: Final = "rank"
@@ -74,15 +74,16 @@ def in_keys() -> int | None:
     return None if graph is None else graph.rank
 
 
-def _ask() -> None:
-    graph, caller = _current.get(), sys._getframe(3)
+def _ask(caller: FrameType | None) -> None:
+    graph = _current.get()
+    if graph is None or caller is None:
+        return
     module = str(caller.f_globals.get("__name__"))
     # Torch's logs name the rank in each of their lines, and a part of a mesh knows its rank.
     is_told = module.startswith("torch._logging") or (
         module.endswith(".device_mesh") and caller.f_code.co_name not in _ASKING
     )
-    if graph is not None and not is_told:
-        graph.asks = True
+    graph.asks |= not is_told
 
 
 def _with_rank(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -32,21 +32,11 @@ def static_inputs(graph: Any) -> set[str]:
     if graph.is_backward:
         wanted = _of_forwards.get(trace, ())
         positions = [n for n, each in enumerate(described) if each in wanted]
-    elif any(map(_was_later, described, range(len(described)))):
-        positions = []
     else:
-        positions = [n for n in trace.fw_metadata.static_input_indices if n < len(described)]
+        positions = list(trace.fw_metadata.static_input_indices)
         _of_forwards[trace] = {described[n] for n in positions} - {None}
     names = [graph.graph_input_names[n] for n in positions]
     return {name for name in names if _can_be_captured(graph.graph_inputs.get(name))}
-
-
-def _was_later(description: Any, position: int) -> bool:
-    """Return whether inputs before this one are gone, as where parameters have become constants.
-
-    Positions of static inputs are of the graph with all of them.
-    """
-    return isinstance(description, compat.PlainAOTInput) and description.idx > position
 
 
 def _can_be_captured(value: Any) -> bool:

@@ -424,7 +424,7 @@ class CudaGraphs:
 
 
 def _are_apart(spans: Iterable[tuple[int, int]]) -> bool:
-    """Return whether no two of these begin and end in each other; in doubt, not."""
+    """Return whether no two spans meet: in order, each begins where the last one ends, or later."""
     in_order = sorted(spans)
     return all(first[1] <= second[0] for first, second in pairwise(in_order))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from wrapper_ir.frontends.common.ranks import compiles_on_one_rank
 from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.compat import ir
 from wrapper_ir.frontends.inductor.group_names import shared_name
@@ -40,7 +41,7 @@ def group_name(scope: Scope, node: Any) -> str:
     group = _value(node)
     if not compat.is_process_group(group):
         return ""
-    if compat.compiles_on_one_rank():
+    if compiles_on_one_rank():
         return shared_name(group)
     name: str = group.group_name
     # No key of a cache holds it: what holds a group cannot be pickled, and so is in no cache.
