@@ -11,9 +11,11 @@ from torch import Tensor, nn
 from torch.distributed import _functional_collectives as collectives
 
 import wrapper_ir as wir
+from wrapper_ir.runtime.cuda_graphs import statuses_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(
     not (dist.is_available() and dist.is_nccl_available()), reason="this torch has no NCCL"
@@ -74,6 +76,22 @@ def test_a_call_is_captured_once_wherever_its_inputs_are(
     for each in before:
         status.remove(each)
     assert [(each.captures, each.replays) for each in status] == [(1, 5)]
+
+
+def test_so_are_calls_that_a_library_captures_itself(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, wanted = Summed().cuda().requires_grad_(False), Summed().cuda()
+    wanted.load_state_dict(model.state_dict())
+    same, other = torch.randn(2, 3, 8, device="cuda")
+    program = wir.capture(model, (same,))
+    file = wir.export(program, tmp_path / "model.so", cuda_graph=True)
+    runner = torch._C._aoti.AOTIModelContainerRunnerCuda(str(file), 1, "cuda", "")
+    with torch.no_grad():
+        for x in (same, same, same, other, same, other.clone()):
+            torch.testing.assert_close(runner.run([x]), [wanted(x)])
+    (status,) = statuses_of(file)
+    assert (status.captures, status.replays) == (1, 5)
+    del runner  # with its graphs, for which the end of the group would wait
 
 
 @pytest.mark.parametrize("compiled", [in_python, in_cpp])

@@ -133,9 +133,8 @@ class Tables:
         """Write the tables."""
         program, context = self._program, self._context
         written = mutated_inputs(program)
-        copied = context.graphs.copied if context.graphs is not None else ()
         inputs = [
-            self._input(param, written=position in written, copied=position in copied)
+            self._input(param, written=position in written)
             for position, param in enumerate(context.inputs)
         ]
         outputs = [self._output(position, v) for position, v in enumerate(program.results)]
@@ -180,6 +179,9 @@ class Tables:
         writer.line("// A library captures its own calls as CUDA graphs.")
         if reasons:
             writer.lines(*table("constexpr const char* kObstacles[]", reasons))
+        if graphs.copied:
+            positions = [str(position) for position in graphs.copied]
+            writer.lines(*table("constexpr std::int32_t kCopied[]", positions))
         rows = [
             f".limit = {literals.integer(graphs.limit)}",
             f".shares_results = {literals.boolean(graphs.results == 'shared')}",
@@ -188,6 +190,8 @@ class Tables:
             f".num_reasons = {len(reasons)}",
             f".reasons = {'kObstacles' if reasons else 'nullptr'}",
         ]
+        if graphs.copied:
+            rows += [f".num_copied = {len(graphs.copied)}", ".copied = kCopied"]
         writer.lines(*table("constexpr wir::GraphInfo kGraphs", rows))
 
     def _write_objects(self, writer: CodeWriter) -> None:
@@ -272,7 +276,7 @@ class Tables:
             rows.pop()
         return rows
 
-    def _input(self, param: ir.Input, *, written: bool, copied: bool) -> str:
+    def _input(self, param: ir.Input, *, written: bool) -> str:
         if isinstance(param, ir.BufferInput):
             is_saved = self._program.role is ir.GraphRole.BACKWARD
             anywhere = is_saved and param.name in self._context.random_states
@@ -283,8 +287,6 @@ class Tables:
             )
             flags = f"{literals.boolean(param.donated)}, {literals.boolean(written)}"
             name = literals.string(param.name)
-            if copied:  # the last of the members, of which others have what they have by default
-                spec += ", false, {}, nullptr, false, true"
             return f"{{{name}, wir::Kind::kTensor, {flags}, {spec}}}"
         if isinstance(param, ir.ObjectInput):
             name, of = map(literals.string, (param.object, param.class_name))

@@ -215,7 +215,10 @@ class Replayed : public RunnerGraphs {
         program_(shared_->program),
         journal_(shared_->journal),
         recorder_(shared_->turns ? shared_->turns->recorder : make_recorder(program_)) {
-    for (std::size_t n = 0; n < moves_.size(); ++n) moves_[n] = program_.inputs[n].copied;
+    const GraphInfo& info = *program_.graphs;
+    for (std::size_t n = 0; n < info.num_copied; ++n) {
+      moves_[static_cast<std::size_t>(info.copied[n])] = true;
+    }
   }
   ~Replayed() override { drop(graphs_.begin(), graphs_.end()); }
 

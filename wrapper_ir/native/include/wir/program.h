@@ -23,7 +23,7 @@ class Queues;
 class Tensor;
 
 // Raised whenever anything below changes. The runtime refuses a program with another number.
-inline constexpr std::uint32_t kContract = 16;
+inline constexpr std::uint32_t kContract = 17;
 
 // In a table of sizes or strides: known only at run time. The runtime's checks skip it, and the
 // generated code checks what the program states about it.
@@ -63,7 +63,6 @@ struct InputSpec {
   Slot fixed = {};
   const char* class_name = nullptr;  // for a kObject: "ns::Queue"
   bool settled = false;  // made by another piece: its address is fixed once that piece is captured
-  bool copied = false;   // graphs copy it wherever it is: ranks capture together
 };
 
 struct OutputSpec {
@@ -200,6 +199,9 @@ struct GraphInfo {
   bool has_branches;    // inputs that are written to must share no memory with others
   std::size_t num_reasons;
   const char* const* reasons;  // why no call can be captured
+  // Positions of inputs that are copied wherever they are, because ranks capture together.
+  std::size_t num_copied = 0;
+  const std::int32_t* copied = nullptr;
 };
 
 struct ProgramInfo;
