@@ -19,7 +19,6 @@ import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import torch
@@ -28,12 +27,13 @@ from torch import Tensor
 from wrapper_ir.runtime._private import tensor_guard
 from wrapper_ir.runtime.apart import extent, meet, span
 from wrapper_ir.runtime.cuda_graphs import results as memory
+from wrapper_ir.runtime.cuda_graphs.overlaps import Overlaps
 from wrapper_ir.runtime.cuda_graphs.recorder import CudaRecorder, Recorder, Recording
 from wrapper_ir.runtime.cuda_graphs.status import GraphStatus, Journal, everything
 from wrapper_ir.runtime.living import register
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
 
 _Call: TypeAlias = "Callable[..., tuple[Any, ...]]"
@@ -99,7 +99,7 @@ class _Graph(NamedTuple):
     moving: tuple[int, ...]  #: positions of inputs that are copied
     places: list[Tensor]  #: the buffers that they are copied to
     copy: Callable[[list[Tensor], list[Tensor]], None]
-    extents: dict[int, int]  #: bytes of each tensor, for programs that write to inputs
+    overlaps: Overlaps  #: of those with what the program writes to
     constants: memory.Addresses
 
 
@@ -326,7 +326,7 @@ class CudaGraphs:
             moving,
             places,
             memory.copy_dense if are_dense else memory.copy,
-            {n: extent(tensor) for n, tensor in tensors.items()} if self._writes else {},
+            Overlaps(moving, self._writes, fixed, {n: extent(each) for n, each in tensors.items()}),
             memory.Addresses({n: constant.data_ptr() for n, constant in enumerate(constants)}),
         )
 
@@ -350,7 +350,7 @@ class CudaGraphs:
     def _replay(self, call: _Call, graph: _Graph, args: list[Any]) -> tuple[Any, ...]:
         if not (graph.inputs.hold(args) and graph.constants.hold(self._constants())):
             return self._again(call, graph, args)
-        if self._writes and graph.moving and self._overlaps(graph, args):
+        if graph.overlaps.are_in(args):
             self._journal.ran(_OVERLAPS)
             return call(args)
         self._recorder.order(graph.places)
@@ -403,30 +403,6 @@ class CudaGraphs:
             if written in spans
             for n, other in spans.items()
         )
-
-    def _overlaps(self, graph: _Graph, args: list[Any]) -> bool:
-        """Return whether a tensor that is written to shares memory with one that has moved."""
-        moving, changed = set(graph.moving), set(self._writes)
-        # A tensor that moved is compared with those that are written to; one that is written to
-        # and moved, with all.
-        wanted = moving | changed if moving.isdisjoint(changed) else graph.extents
-        starts = {n: args[n].data_ptr() for n in wanted if n in graph.extents}
-        spans = {n: (start, start + graph.extents[n]) for n, start in starts.items()}
-        if _are_apart(spans.values()):
-            return False
-        return any(
-            n != written
-            and (n in graph.moving or written in graph.moving)
-            and meet(spans[written], other)
-            for written in self._writes
-            for n, other in spans.items()
-        )
-
-
-def _are_apart(spans: Iterable[tuple[int, int]]) -> bool:
-    """Return whether no two spans meet: in order, each begins where the last one ends, or later."""
-    in_order = sorted(spans)
-    return all(first[1] <= second[0] for first, second in pairwise(in_order))
 
 
 def _fits(graph: _Graph, args: list[Any]) -> bool:
