@@ -124,7 +124,9 @@ struct State {
 struct Graph {
   std::vector<std::int64_t> key;
   std::vector<std::uint8_t*> fixed;   // addresses of inputs used in place; null for others
-  std::vector<std::int64_t> extents;  // bytes that each input spans, to find overlaps
+  std::vector<std::int64_t> extents;  // bytes that each input spans
+  // Inputs that must be apart: the first one is written to, and one of the two is copied.
+  std::vector<std::pair<std::size_t, std::size_t>> apart;
   std::vector<Moving> moving;
   std::unique_ptr<State> state;  // what the graph's kernels work on; null if it is lent
   std::unique_ptr<Recording> recording;
@@ -236,6 +238,7 @@ class Replayed : public RunnerGraphs {
   std::vector<bool> inputs_to_move(const GraphCall& given, const Warm& warm);
   void expect_to_move(std::size_t input);
   std::unique_ptr<Graph> record(const GraphCall& given, const std::vector<bool>& moves);
+  void keep_apart(Graph& graph, const std::vector<bool>& moves) const;
   void move_in(Graph& graph, const GraphCall& given, std::size_t input);
   void replay(Graph& graph, const GraphCall& given);
   void again(Graph& graph, const GraphCall& given);
@@ -377,6 +380,7 @@ std::unique_ptr<Graph> Replayed::record(const GraphCall& given, const std::vecto
     inputs[n].tensor = graph->moving.back().place;
   }
   graph->extents.resize(program_.num_inputs);
+  keep_apart(*graph, moves);
   ensure_state(program_, given.state, given.constants);
   void* state = given.state;
   if (!given.is_lent) {
@@ -418,6 +422,19 @@ void Replayed::move_in(Graph& graph, const GraphCall& given, std::size_t input) 
   });
   recorder_->copy(data(made.place), now_.addresses[input], static_cast<std::size_t>(extent));
   graph.moving.push_back(std::move(made));
+}
+
+// Notes which inputs must be apart in each call. Those in place stay where they are.
+void Replayed::keep_apart(Graph& graph, const std::vector<bool>& moves) const {
+  const auto is_here = [&](std::size_t n) {
+    return now_.addresses[n] != nullptr && graph.extents[n] > 0;
+  };
+  for (std::size_t w = 0; w < moves.size(); ++w) {
+    if (!program_.inputs[w].written || !is_here(w)) continue;
+    for (std::size_t n = 0; n < moves.size(); ++n) {
+      if (n != w && is_here(n) && (moves[n] || moves[w])) graph.apart.emplace_back(w, n);
+    }
+  }
 }
 
 void Replayed::drop(Graphs::iterator first, Graphs::iterator last) {
@@ -473,15 +490,10 @@ void Replayed::again(Graph& graph, const GraphCall& given) {
 
 // Whether an input that is written to overlaps another, and at least one of the two is copied.
 bool Replayed::overlaps(const Graph& graph) const {
-  if (graph.moving.empty()) return false;
-  for (std::size_t w = 0; w < program_.num_inputs; ++w) {
-    if (!program_.inputs[w].written || now_.addresses[w] == nullptr) continue;
-    const std::uint8_t *begin = now_.addresses[w], *end = begin + graph.extents[w];
-    for (std::size_t n = 0; n < program_.num_inputs; ++n) {
-      const std::uint8_t* other = now_.addresses[n];
-      if (n == w || other == nullptr) continue;
-      if (graph.fixed[n] != nullptr && graph.fixed[w] != nullptr) continue;
-      if (begin < other + graph.extents[n] && other < end) return true;
+  for (const auto& [written, other] : graph.apart) {
+    const std::uint8_t *begin = now_.addresses[written], *others = now_.addresses[other];
+    if (begin < others + graph.extents[other] && others < begin + graph.extents[written]) {
+      return true;
     }
   }
   return false;
