@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Final
 
 import wrapper_ir.lines as ir
-from wrapper_ir.analysis.collectives import NAMESPACES
+from wrapper_ir.analysis.collectives import NAMESPACES, facts_of
 from wrapper_ir.lines.effects import handed_over
 from wrapper_ir.lines.traits import calls_op, op_of
 
@@ -167,12 +167,12 @@ def drops(program: ir.Program, line: ir.ExternKernel) -> bool:
 
 
 def draws(program: ir.Program, line: ir.AnyLine) -> bool:
-    """Return whether a line may draw random numbers. An unknown op may do anything."""
+    """Return whether a line may draw random numbers. Collectives do not; an unknown op may."""
     if not calls_op(line):
         return False
     schema = schema_of(program, line.op)
     if not schema.name.startswith(_KNOWN):
-        return True
+        return facts_of(line.op) is None
     if may_drop(schema):
         return drops(program, line)
     is_seeded = schema.name in _table().seeded
