@@ -1,6 +1,7 @@
 """Changes something between calls of a compiled model, and compares each call with eager's.
 
     python -m tests.changes [--count N] [--seed N] [--emitter NAME] [--model GLOB] [--door NAME]
+                            [--device NAME] [--cuda-graph]
 
 For each thing that a guard, a wrapper or a check looks at, a change has to end in the values that
 eager gives or in an error: never in others. Compared are results, what they say of gradients,
@@ -29,6 +30,8 @@ def main() -> int:
     parser.add_argument("--emitter", default="python", help="emitter (python)")
     parser.add_argument("--door", default="compile", choices=("compile", "jit"))
     parser.add_argument("--model", default="*", help="glob of names of models (*)")
+    parser.add_argument("--device", default="cpu", help="where tensors are (cpu)")
+    parser.add_argument("--cuda-graph", action="store_true", help="capture and replay calls")
     options = parser.parse_args()
     names = [name for name in MODELS if fnmatchcase(name, options.model)]
     torch._dynamo.config.recompile_limit = 10_000
@@ -36,7 +39,9 @@ def main() -> int:
     counts: dict[str, int] = {}
     for number, name in enumerate(names):
         share = options.count // len(names) + (number < options.count % len(names))
-        trial = Trial(name, random.Random(f"{options.seed} {name}"), options.emitter, options.door)
+        source = random.Random(f"{options.seed} {name}")
+        ours = (options.emitter, options.door, options.device, options.cuda_graph)
+        trial = Trial(name, source, *ours)
         for verdict in trial.run(share):
             counts[verdict.kind] = counts.get(verdict.kind, 0) + 1
             if verdict.kind != "same":

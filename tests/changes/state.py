@@ -84,26 +84,33 @@ class Trial:
     source: random.Random
     emitter: str
     door: str = "compile"
+    device: str = "cpu"
+    cuda_graph: bool = False
     setting: Setting = Setting()
 
     def __post_init__(self) -> None:
         torch.manual_seed(0)
-        self.eager = Layers(MODELS[self.name])
+        self.eager = Layers(MODELS[self.name]).to(self.device)
         self.model = copy.deepcopy(self.eager)
         self.compiled: Any = None
+        captured = {"cuda_graph": True} if self.cuda_graph else {}
         if self.door == "jit":
-            self.compiled = wir.jit(self.model, target=self.emitter, max_programs=1000)
+            self.compiled = wir.jit(self.model, target=self.emitter, max_programs=1000, **captured)
             return
-        options = {"emitter": self.emitter, "build": "wait"}
+        options = {"emitter": self.emitter, "build": "wait", **captured}
         self.compiled = torch.compile(self.model, backend="wrapper_ir", options=options)
 
     def run(self, count: int) -> Iterator[Verdict]:
-        """Change something ``count`` times, and compare two calls after each change."""
+        """Change something ``count`` times, and compare calls after each change.
+
+        Two calls, and four where they are captured: the first of them is a warm-up, and the second
+        one captures. Each has other numbers, in other memory.
+        """
         for step in range(count):
             changed = self._change(step)
-            for _ in range(2):
-                verdict = self._compared(step)
-                yield verdict._replace(text=f"step {step}, {changed}: {verdict.text}")
+            for call in range(4 if self.cuda_graph else 2):
+                verdict = self._compared(4 * step + call)
+                yield verdict._replace(text=f"step {step}, call {call}, {changed}: {verdict.text}")
                 if verdict.kind == "different":
                     return
 
@@ -126,13 +133,13 @@ class Trial:
         self.setting = replace(self.setting, **{name: value})
         return f"{name} = {value}"
 
-    def _compared(self, step: int) -> Verdict:
+    def _compared(self, seed: int) -> Verdict:
         outcomes = []
         for model, function in ((self.eager, self.eager), (self.model, self.compiled)):
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    outcomes.append(observe(self.setting, model, function, seed=step))
+                    outcomes.append(observe(self.setting, model, function, seed=seed))
             except Exception as error:
                 outcomes.append(error)
         wanted, got = outcomes
@@ -163,7 +170,7 @@ def happen(event: str, model: nn.Module, seed: int) -> None:
     torch.manual_seed(seed)
     linear: Any = model.linear
     weight = linear.weight
-    made = torch.randn(WIDTH, WIDTH).to(weight.dtype)
+    made = torch.randn(WIDTH, WIDTH).to(weight)
     with torch.no_grad():
         if event == "in_place":
             weight.mul_(0.5)
@@ -172,7 +179,7 @@ def happen(event: str, model: nn.Module, seed: int) -> None:
         elif event == "replaced":
             linear.weight = nn.Parameter(made, requires_grad=weight.requires_grad)
         elif event == "buffer":
-            model.memory = torch.ones(WIDTH)
+            model.memory = torch.ones(WIDTH, device=weight.device)
         elif event == "step":
             for each in model.parameters():
                 if each.grad is not None:
@@ -181,13 +188,13 @@ def happen(event: str, model: nn.Module, seed: int) -> None:
         model.zero_grad()
 
 
-def arguments(setting: Setting, seed: int) -> tuple[Tensor, Tensor]:
+def arguments(setting: Setting, seed: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return ``x`` and ``y``, of ``[rows, WIDTH]``."""
     generator = torch.Generator().manual_seed(seed)
     rows, layout = setting.rows, setting.layout
 
     def drawn(*size: int) -> Tensor:
-        return torch.randn(*size, generator=generator).to(setting.dtype)
+        return torch.randn(*size, generator=generator).to(device, setting.dtype)
 
     if setting.shared == "overlapping":
         base = drawn(rows + 1, WIDTH)
@@ -210,7 +217,8 @@ def arguments(setting: Setting, seed: int) -> tuple[Tensor, Tensor]:
 
 def observe(setting: Setting, model: Layers, function: Any, seed: int) -> dict[str, Any]:
     """Call it, go backward, and return all that a caller can see."""
-    x, y = arguments(setting, seed)
+    device = model.linear.weight.device
+    x, y = arguments(setting, seed, device)
     if setting.x_grad:
         x = x.requires_grad_() if x.is_leaf else x
     model.train(setting.training)
@@ -234,7 +242,7 @@ def observe(setting: Setting, model: Layers, function: Any, seed: int) -> dict[s
             pack = torch.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t)
             stack.enter_context(pack)
         if setting.autocast:
-            stack.enter_context(torch.autocast("cpu", torch.bfloat16))
+            stack.enter_context(torch.autocast(device.type, torch.bfloat16))
         stack.enter_context(modes[setting.mode]())
 
         def call(*given: Tensor) -> Any:
