@@ -2,7 +2,7 @@
 
 A call lets go of inputs, and may put results into the caller's memory. Complex inputs whose memory
 lines read as it is may not be conjugated lazily. States of random numbers may be on the host.
-Regions use symbols from outside.
+Regions use symbols from outside. Kernels may ask for addresses that are multiples of some bytes.
 """
 
 from __future__ import annotations
@@ -45,6 +45,12 @@ def spent_inputs(program: Program) -> dict[int, list[str]]:
             if next_one < len(taking):
                 found.setdefault(taking[next_one], []).append(name)
     return found
+
+
+def alignments(program: Program) -> dict[str, int]:
+    """Return the bytes of which each input's or constant's address must be a multiple, if any."""
+    checks = (line for line in program.body if traits.checks_layout(line) and line.alignment)
+    return {line.buffer: line.alignment for line in checks}
 
 
 def _may_allocate(line: AnyLine) -> bool:

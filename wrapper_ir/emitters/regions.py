@@ -86,13 +86,14 @@ class Beginning:
 
 def find_beginning(program: ir.Program) -> Beginning:
     """Return the lines that a program begins with."""
-    inputs = {param.name for param in program.inputs if isinstance(param, ir.BufferInput)}
+    given = {param.name for param in program.inputs if isinstance(param, ir.BufferInput)}
+    given |= program.constants.keys()
     symbols = {param.symbol for param in program.inputs if isinstance(param, ir.ScalarInput)}
     binds: dict[tuple[str, str, int], str] = {}
     bound: list[str] = []
     end = len(program.body)
     for index, line in enumerate(program.body):
-        if not _is_beginning(line, inputs):
+        if not _is_beginning(line, given):
             end = index
             break
         if isinstance(line, ir.BindSymbol):
@@ -104,11 +105,11 @@ def find_beginning(program: ir.Program) -> Beginning:
     return Beginning(program, end, frozenset(symbols), binds, tuple(bound))
 
 
-def _is_beginning(line: ir.AnyLine, inputs: set[str]) -> bool:
+def _is_beginning(line: ir.AnyLine, given: set[str]) -> bool:
     if isinstance(line, ir.BindSymbol):
-        return not isinstance(line.source, ir.ItemOf) and line.source.buffer in inputs
+        return not isinstance(line.source, ir.ItemOf) and line.source.buffer in given
     if isinstance(line, ir.AssertLayout):
-        return line.buffer in inputs
+        return line.buffer in given
     return isinstance(line, (ir.KernelDefinition, ir.Comment, ir.ComputeSymbol, ir.AssertSymbol))
 
 
@@ -300,8 +301,8 @@ class TextWalker(RegionWalker[T]):
     def __init__(self, context: T, region: ir.Region, writer: CodeWriter) -> None:
         super().__init__(context, region)
         self.writer = writer
-        #: Inputs whose layout was checked on entry.
-        self.checked: frozenset[str] = frozenset()
+        #: Buffers whose layout needs no check: constants, and inputs that were checked on entry.
+        self.checked: frozenset[str] = frozenset(context.program.constants)
         #: Inputs to let go of before a line, by its position.
         self.spent: Mapping[int, Sequence[str]] = {}
         self.show_origins = False

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from wrapper_ir.analysis.borders import alignments
 from wrapper_ir.api import emit
 from wrapper_ir.emitters import EmitError
 from wrapper_ir.lines.control import BufferInput, ScalarInput
@@ -161,9 +162,8 @@ def _wrong_values(program: Program, name: str, right: Tensor) -> Iterator[tuple[
         steps = zip(right.shape, right.stride(), strict=True)
         strides = [2 * stride if n > 1 else stride for n, stride in steps]
         yield "other strides", _strided(right, strides, 0)
-    for line in program.body:
-        if checks_layout(line) and line.buffer == name and line.alignment:
-            yield "a misaligned start", _strided(right, right.stride(), 1)
+    if name in alignments(program):
+        yield "a misaligned start", _strided(right, right.stride(), 1)
 
 
 def _strided(right: Tensor, strides: Sequence[int], offset: int) -> Tensor:

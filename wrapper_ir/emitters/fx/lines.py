@@ -103,8 +103,9 @@ class SymbolLines(RegionBase):
 
     def __init__(self, context: Context, region: ir.Region) -> None:
         super().__init__(context, region)
-        #: Inputs whose layout is checked on entry, or as soon as its symbols are bound.
-        self.checked: set[str] = set()
+        #: Buffers whose layout needs no check: constants, and inputs that are checked on entry, or
+        #: as soon as their symbols are bound.
+        self.checked: set[str] = set(context.program.constants)
 
     @override
     def visit_bind_symbol(self, line: ir.BindSymbol) -> None:

@@ -95,7 +95,7 @@ class Entry:
         self.end: int = self._beginning.end
         is_checked = context.options.checks != "never"
         self._checked = context.kept.storages.touched_inputs if is_checked else ()
-        renderer.checked = frozenset(n for n in self._checked if self._beginning.knows(n))
+        renderer.checked |= frozenset(n for n in self._checked if self._beginning.knows(n))
         #: Buffers that are results, by position; callers may provide memory for them.
         self._results = {
             position: value.buffer

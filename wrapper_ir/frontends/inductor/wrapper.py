@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from wrapper_ir.emitters.base import EmitError
 from wrapper_ir.errors import UnsupportedError
+from wrapper_ir.frontends.common.alignment import is_misaligned
 from wrapper_ir.frontends.inductor import compat, one_rank
 from wrapper_ir.frontends.inductor import session as sessions
 from wrapper_ir.frontends.inductor.compat import V, ir
@@ -231,6 +232,17 @@ class _NotingAlternatives(compat.MultiKernelState):
         return name
 
 
+def assume_no_alignment(graph: Any) -> None:
+    """Let kernels not load 16 bytes at a time from constants that begin elsewhere.
+
+    Inductor takes all constants for aligned: its own libraries copy them. Ours are used where they
+    are, such as parameters that are slices of one tensor.
+    """
+    for name, tensor in graph.constants.items():
+        if is_misaligned(tensor, compat.GPU_ALIGN_BYTES):
+            graph.unaligned_buffers.add(name)
+
+
 class NotingWrapper(_Notes, compat.PythonWrapperCodegen):
     """The wrapper of a graph that is compiled through us."""
 
@@ -241,6 +253,7 @@ class NotingWrapper(_Notes, compat.PythonWrapperCodegen):
         # The setting came with PyTorch 2.15.
         strict = getattr(compat.inductor_config, "alignment_asserts_inputs", False)
         self.checks_alignment: bool = session.capture or bool(strict)
+        assume_no_alignment(V.graph)
         if session.capture:
             # With this flag on, Inductor leaves out the checks of symbolic numbers.
             V.graph.fx_wrapper = False

@@ -77,14 +77,14 @@ inline int recorded(const at::Tensor& tensor, Meta meta) {
 }
 
 // What a tensor has to be like. Made of (dtype, device type, device index, sizes, strides, plain,
-// recorded); a size or stride of None may vary.
+// recorded, alignment in bytes); a size or stride of None may vary.
 class TensorTest {
  public:
   explicit TensorTest(PyObject* row) {
     PyObject *sizes, *strides;
     int plain;
-    if (!PyArg_ParseTuple(row, "iiiOOpi", &spec_.dtype, &spec_.device_type, &spec_.device_index,
-                          &sizes, &strides, &plain, &recorded_)) {
+    if (!PyArg_ParseTuple(row, "iiiOOpii", &spec_.dtype, &spec_.device_type, &spec_.device_index,
+                          &sizes, &strides, &plain, &recorded_, &alignment_)) {
       throw pybind11::error_already_set();
     }
     size_ = numbers_in(sizes), stride_ = numbers_in(strides);
@@ -98,7 +98,7 @@ class TensorTest {
     const auto facts = [](const TensorTest& test) {
       const wir::TensorSpec& spec = test.spec_;
       return std::tie(spec.dtype, spec.device_type, spec.device_index, spec.plain, test.size_,
-                      test.stride_, test.recorded_);
+                      test.stride_, test.recorded_, test.alignment_);
     };
     return facts(*this) == facts(other);
   }
@@ -107,10 +107,15 @@ class TensorTest {
     return (*this)(tensor, meta_of(*tensor.unsafeGetTensorImpl()));
   }
   bool operator()(const at::Tensor& tensor, Meta meta) const {
-    return matches(spec_, spec_.device_index, tensor) && recorded(tensor, meta) == recorded_;
+    return matches(spec_, spec_.device_index, tensor) && recorded(tensor, meta) == recorded_ &&
+           (alignment_ == 1 || is_aligned(tensor));
   }
 
  private:
+  bool is_aligned(const at::Tensor& tensor) const {
+    return reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % alignment_ == 0;
+  }
+
   static std::vector<std::int64_t> numbers_in(PyObject* values) {
     std::vector<std::int64_t> found;
     for (const auto& each : borrowed(values)) {
@@ -121,7 +126,7 @@ class TensorTest {
 
   wir::TensorSpec spec_{};
   std::vector<std::int64_t> size_, stride_;
-  int recorded_;
+  int recorded_, alignment_;
 };
 
 // Values of a model, as they were when a program was made. Values that do not change are compared,

@@ -163,7 +163,7 @@ def _convert(
     if wrapper.checks_inputs:
         scope.body[start:start] = _missing_checks(scope, inputs)
     if wrapper.checks_alignment:
-        _check_alignment(scope, start, inputs)
+        _check_alignment(scope, start, [*_buffers(inputs), *shared.draft.constants])
     shared.draft.inputs.extend(inputs)
     return results
 
@@ -187,17 +187,22 @@ def _buffers(inputs: tuple[Input, ...]) -> list[str]:
     return [value.name for value in inputs if isinstance(value, BufferInput)]
 
 
-def _check_alignment(scope: Scope, start: int, inputs: tuple[Input, ...]) -> None:
-    """Check the addresses of inputs that a kernel assumes to be multiples of 16 bytes.
+def _check_alignment(scope: Scope, start: int, given: Sequence[str]) -> None:
+    """Check the addresses of what is given that a kernel assumes to be multiples of 16 bytes.
 
-    Functions of ``torch.compile`` need no check: a function of Inductor's copies such inputs.
+    Functions of ``torch.compile`` need no check: a function of Inductor's copies such inputs, and
+    constants stay what they were (``wrapper.assume_no_alignment``).
     """
     aligned = scope.shared.aligned
-    pending = {name: aligned[name] for name in _buffers(inputs) if name in aligned}
+    pending = {name: aligned[name] for name in given if name in aligned}
     for index, line in enumerate(scope.body):
         if isinstance(line, AssertLayout) and line.buffer in pending:
             scope.body[index] = dataclasses.replace(line, alignment=pending.pop(line.buffer))
-    scope.body[start:start] = [AssertLayout(name, alignment=each) for name, each in pending.items()]
+    constants = scope.shared.draft.constants
+    scope.body[start:start] = [
+        AssertLayout(name, "constant" if name in constants else "input", alignment=each)
+        for name, each in pending.items()
+    ]
 
 
 def _tangents(graph: Any) -> tuple[int, ...]:

@@ -28,6 +28,7 @@ from wrapper_ir.analysis.liveness import mutated_inputs
 from wrapper_ir.api import emitted
 from wrapper_ir.emitters.regions import find_beginning
 from wrapper_ir.emitters.registry import make_emitter
+from wrapper_ir.frontends.common.alignment import is_misaligned
 from wrapper_ir.frontends.common.exported import memory_key
 from wrapper_ir.frontends.inductor.capture_model import capture
 from wrapper_ir.frontends.inductor.distributed_tensors import held_by
@@ -43,13 +44,16 @@ from wrapper_ir.frontends.inductor.jitted.structure import (
 from wrapper_ir.lines.program import Program
 from wrapper_ir.passes.printer import make_printer
 from wrapper_ir.runtime import InputCountError, InputLayoutError, SymbolError
-from wrapper_ir.runtime.apart import SharedMemoryError
+from wrapper_ir.runtime.apart import SharedMemoryError, elements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wrapper_ir.frontends.inductor.jitted.reached import Reached
 
+
+#: Of how many bytes kernels may load at a time, if addresses are multiples of it.
+_ALIGNMENT: Final = 16
 
 #: What a program does not repeat, or what no test of a call would notice.
 _UNSEEN: Final = frozenset(
@@ -276,20 +280,30 @@ def make(
 def _examples(tensors: Sequence[Tensor], others: Sequence[Tensor]) -> list[Tensor]:
     """Return tensors of the same layouts for tracing, which share no memory.
 
-    What shares some is no part of a program: the table tests for it.
+    What shares some is no part of a program: the table tests for it. Where a tensor begins shows in
+    its storage offset, which is what Inductor looks at.
     """
     shared = Counter(each.untyped_storage().data_ptr() for each in (*tensors, *others))
     with torch.inference_mode(mode=False):
         return [
             (
-                torch.empty_strided(
-                    each.shape, each.stride(), dtype=each.dtype, device=each.device
-                ).requires_grad_(each.requires_grad)
-                if each.is_inference() or shared[each.untyped_storage().data_ptr()] > 1
+                _like(each)
+                if each.is_inference()
+                or shared[each.untyped_storage().data_ptr()] > 1
+                or is_misaligned(each, _ALIGNMENT)
                 else each
             )
             for each in tensors
         ]
+
+
+def _like(tensor: Tensor) -> Tensor:
+    """Return a tensor of the same layout that begins as far from a multiple of 16 bytes."""
+    offset = tensor.data_ptr() % _ALIGNMENT // tensor.element_size()
+    count = offset + elements(tensor.shape, tensor.stride())
+    memory = torch.empty(count, dtype=tensor.dtype, device=tensor.device)
+    made = memory.as_strided(tensor.shape, tensor.stride(), offset)
+    return made.requires_grad_(tensor.requires_grad)
 
 
 @contextlib.contextmanager

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overl
 import torch
 from torch import nn
 
+from wrapper_ir.analysis.borders import alignments
 from wrapper_ir.aot.load import extension_module
 from wrapper_ir.devices import TYPE_NUMBERS
 from wrapper_ir.emitters.registry import make_emitter
 from wrapper_ir.errors import OptionValueError, WrapperIRError
+from wrapper_ir.frontends.common.exported import memory_key
 from wrapper_ir.frontends.inductor.errors import JitError
 from wrapper_ir.frontends.inductor.jitted.capturing import Made, Target, make
 from wrapper_ir.frontends.inductor.jitted.recording import make_recorded
@@ -248,7 +250,7 @@ class Jitted(Generic[P, R]):
             changed=[] if made is None else [by_id[id(each)] for each in made.changed],
             dicts=[each.row for each in reached.items],
             watched=reached.watched,
-            tensors=[(each, _test(each, each.shape, each.stride())) for each in reached.tensors],
+            tensors=[*zip(reached.tensors, _state_tests(reached.tensors, made), strict=True)],
         )
 
     # The model's attributes.
@@ -293,7 +295,14 @@ def _calling(function: Any) -> Any:
     return lambda *args, **kwargs: function(*args, **kwargs)
 
 
-def _test(tensor: Tensor, size: Sequence[Any], stride: Sequence[Any], *, plain: bool = True) -> Any:
+def _test(
+    tensor: Tensor,
+    size: Sequence[Any],
+    stride: Sequence[Any],
+    *,
+    plain: bool = True,
+    alignment: int = 1,
+) -> Any:
     """Return how the table tests a tensor; a size or stride of None may vary."""
     device = tensor.device
     dtype = DTYPE_NUMBERS.get(str(tensor.dtype).removeprefix("torch."))
@@ -303,25 +312,41 @@ def _test(tensor: Tensor, size: Sequence[Any], stride: Sequence[Any], *, plain: 
     recorded = 0 if not tensor.requires_grad else 1 if tensor.is_leaf else 2
     index: int | None = device.index
     index = -1 if index is None else index
-    return dtype, kind, index, tuple(size), tuple(stride), plain, recorded
+    return dtype, kind, index, tuple(size), tuple(stride), plain, recorded, alignment
 
 
 def _input_tests(call: Call, made: Made | None) -> list[Any]:
     """Return how inputs are tested: as the program has them; it checks what depends on symbols."""
     rows = []
     for at, tensor in enumerate(call.tensors):
+        alignment = 1
         size: Sequence[Any] = tensor.shape
         stride: Sequence[Any] = tensor.stride()
         if made is None:
             size = stride = (None,) * tensor.ndim
         elif made.program is not None:
-            layout = made.program.layout(made.program.inputs[at].name)  # type: ignore[union-attr]  # tensors
+            name: str = made.program.inputs[at].name  # type: ignore[union-attr]  # tensors
+            layout, alignment = made.program.layout(name), alignments(made.program).get(name, 1)
             size, stride = (
                 [each if isinstance(each, int) else None for each in dims]
                 for dims in (layout.size, layout.stride)
             )
-        rows.append(_test(tensor, size, stride, plain=made is not None))
+        rows.append(_test(tensor, size, stride, plain=made is not None, alignment=alignment))
     return rows
+
+
+def _state_tests(tensors: Sequence[Tensor], made: Made | None) -> list[Any]:
+    """Return how the model's tensors are tested: as they are, and aligned as the program needs."""
+    aligned: dict[object, int] = {}
+    if made is not None and made.program is not None:
+        data = made.program.data
+        aligned = {
+            memory_key(data[n]): at for n, at in alignments(made.program).items() if n in data
+        }
+    return [
+        _test(each, each.shape, each.stride(), alignment=aligned.get(memory_key(each), 1))
+        for each in tensors
+    ]
 
 
 def _line(kept: KeptCall) -> str:
