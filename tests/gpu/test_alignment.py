@@ -90,6 +90,17 @@ def test_jit(target: str, options: dict[str, Any]) -> None:
         torch.testing.assert_close(both(x, y), (x + 2 * y).sin())
 
 
+@pytest.mark.parametrize("target", ["python", "cpp"])
+def test_memory_for_results(target: str) -> None:
+    model, program = captured(even(), even())
+    run = wir.compile(program, target, out=True)
+    for out in (even(), odd(), even()):
+        x = even()
+        (result,) = run(x, out=[out])
+        assert result is out
+        torch.testing.assert_close(out, model(x))
+
+
 @pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
 def test_compiled_models(emitter: str) -> None:
     torch._dynamo.reset()
@@ -111,3 +122,22 @@ def test_frozen_weights() -> None:
     with torch._inductor.config.patch(freezing=True), torch.no_grad():
         run: Any = torch.compile(model, backend="wrapper_ir")
         torch.testing.assert_close(run(x), model(x))
+
+
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+@pytest.mark.parametrize("options", [{}, {"cuda_graph": True}], ids=["plain", "captured"])
+def test_training(emitter: str, options: dict[str, Any]) -> None:
+    """Also from the second call on, where torch's layers are left out."""
+    torch._dynamo.reset()
+    model, eager = Waves(odd()), Waves(odd())
+    eager.load_state_dict(model.state_dict())
+    ours = {"emitter": emitter, "build": "wait", **options}
+    run: Any = torch.compile(model, backend="wrapper_ir", options=ours)
+    for make_x, make_gradient in ((even, even), (even, odd), (odd, even), (odd, odd), (even, even)):
+        x, gradient = make_x().requires_grad_(), make_gradient()
+        y = x.detach().clone().requires_grad_()
+        run(x).backward(gradient)
+        eager(y).backward(gradient)
+        assert x.grad is not None
+        torch.testing.assert_close(x.grad, y.grad)
+        torch.testing.assert_close(model.weight.grad, eager.weight.grad)

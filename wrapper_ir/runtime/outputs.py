@@ -1,12 +1,13 @@
 """Memory that callers provide for results: ``function(*inputs, out=[...])``.
 
 It is checked before the program starts, as far as sizes are known by then. A result that the
-program allocates itself is computed in place; others are copied.
+program allocates itself is computed in place; others are copied, and so are those that a caller on
+a GPU wants at an address that kernels cannot store 16 bytes at a time to.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
@@ -65,10 +66,30 @@ class NoOutError(WrapperIRError, TypeError):
     default_hint = "make it with the emitter's option out=True: wir.compile(program, out=True)"
 
 
+_ALIGNMENT: Final = 16
+"""The most bytes that kernels of GPUs load and store at a time."""
+
+
+class Given(tuple[Tensor | None, ...]):
+    """For each result the memory that it is computed in; ``out`` has what the caller gave."""
+
+    out: tuple[Tensor | None, ...]
+
+    def __new__(cls, out: Sequence[Tensor | None]) -> Given:
+        """Leave out what the program must not compute in."""
+        made = super().__new__(cls, (None if _is_odd(each) else each for each in out))
+        made.out = tuple(out)
+        return made
+
+
+def _is_odd(tensor: Tensor | None) -> bool:
+    return tensor is not None and tensor.is_cuda and tensor.data_ptr() % _ALIGNMENT != 0
+
+
 def check_out(
     specs: Sequence[TensorSpec | None], out: Sequence[Tensor | None], others: Sequence[object] = ()
-) -> tuple[Tensor | None, ...]:
-    """Return ``out`` as a tuple after checking it with the spec of each result.
+) -> Given:
+    """Return ``out`` after checking it with the spec of each result.
 
     The spec of a result that is not a tensor is ``None``. Sizes and strides of ``None`` are checked
     later. ``others`` are inputs and constants, which must not share memory with it.
@@ -97,7 +118,7 @@ def check_out(
         _compare(tensor, name, spec)
         taken.append((span(tensor), name))
     _refuse_overlaps(taken, [other for other in others if isinstance(other, Tensor)])
-    return tuple(out)
+    return Given(out)
 
 
 class Outputs:
@@ -110,7 +131,7 @@ class Outputs:
         self._specs = specs
         self.fresh: tuple[Tensor | None, ...] = (None,) * len(specs)
 
-    def given(self, out: Sequence[Tensor | None], *others: object) -> tuple[Tensor | None, ...]:
+    def given(self, out: Sequence[Tensor | None], *others: object) -> Given:
         """Check ``out`` with :func:`check_out` and return it."""
         return check_out(self._specs, out, others)
 
@@ -129,11 +150,11 @@ class Outputs:
 
     def put(self, out: tuple[Tensor | None, ...], *results: object) -> tuple[Any, ...]:
         """Return the results in the provided memory."""
-        if out is self.fresh:
+        if not isinstance(out, Given):
             return results
         return tuple(
             result if tensor is None else _put(tensor, f"out[{position}]", result)
-            for position, (tensor, result) in enumerate(zip(out, results, strict=True))
+            for position, (tensor, result) in enumerate(zip(out.out, results, strict=True))
         )
 
 

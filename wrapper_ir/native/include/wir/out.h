@@ -14,6 +14,12 @@ inline AtenTensorHandle given(const Call& call, std::size_t result) {
   return call.out == nullptr ? nullptr : call.out[result];
 }
 
+// Whether a result can be computed where the caller wants it: kernels of GPUs store up to 16 bytes
+// at a time. Elsewhere, deliver() copies it there.
+inline bool can_hold(AtenTensorHandle out, const Options& options) {
+  return options.device_type == device::cpu || reinterpret_cast<std::uintptr_t>(data(out)) % 16 == 0;
+}
+
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_out(std::size_t result,
                                                               const Metadata& found,
                                                               const TensorSpec& spec) {
@@ -33,6 +39,7 @@ inline Tensor empty_result(const Call& call, std::size_t result, const TensorSpe
   if (out == nullptr) return empty(rank, size, stride, options);
   const Metadata found(out);
   if (__builtin_expect(!found.fits(shown), 0)) refuse_out(result, found, shown);
+  if (__builtin_expect(!can_hold(out, options), 0)) return empty(rank, size, stride, options);
   // Return a view, so that no op can change the metadata of the caller's tensor.
   return view(out, rank, size, stride, 0);
 }
