@@ -70,7 +70,26 @@ def test_weights_of_packages_and_libraries(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="not aligned to 16 bytes"):
         runner.run([x])
     runner.update_constant_buffer({name: others.weight}, False, False, False)  # copied
-    torch.testing.assert_close(runner.run([x])[0], others(x))
+    for x in (even(), odd(), even()):
+        torch.testing.assert_close(runner.run([x])[0], others(x))
+
+
+class Writing(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        x.mul_(2)
+        return x.sin()
+
+
+def test_inputs_that_are_written_to_are_refused_or_copied_back() -> None:
+    program = wir.capture(Writing(), (even(),))
+    with pytest.raises(WrapperIRError, match="not aligned to 16 bytes"):
+        wir.compile(program)(odd())
+    torch._dynamo.reset()
+    run: Any = torch.compile(Writing(), backend="wrapper_ir")
+    for x in (even(), odd(), odd()):
+        y = x.clone()
+        torch.testing.assert_close(run(x), Writing()(y))
+        torch.testing.assert_close(x, y)
 
 
 @pytest.mark.parametrize("target", ["python", "cpp"])

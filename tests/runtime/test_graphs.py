@@ -11,8 +11,9 @@ from torch import Tensor
 
 import wrapper_ir as wir
 from wrapper_ir.runtime import CudaGraphs
+from wrapper_ir.runtime.addresses import Addresses
 from wrapper_ir.runtime.cuda_graphs.captured import Cache
-from wrapper_ir.runtime.cuda_graphs.results import Addresses, copy, is_dense, place_like
+from wrapper_ir.runtime.cuda_graphs.results import copy, is_dense, place_like
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -53,6 +53,14 @@ def alignments(program: Program) -> dict[str, int]:
     return {line.buffer: line.alignment for line in checks}
 
 
+def realigned_inputs(program: Program) -> dict[int, int]:
+    """Return the alignment, in bytes, of inputs that are copied elsewhere, by position."""
+    inputs = enumerate(program.inputs)
+    return {
+        n: each.realigned for n, each in inputs if isinstance(each, BufferInput) and each.realigned
+    }
+
+
 def _may_allocate(line: AnyLine) -> bool:
     return traits.allocates(line) or traits.calls_op(line) or bool(regions_of(line))
 

@@ -92,6 +92,7 @@ class Declarations(Part):
         device: ir.Device | str | None = None,
         donated: bool = False,
         static: bool = False,
+        realigned: int = 0,
     ) -> Buffer:
         """Declare an input buffer. Inputs are in the order of these calls.
 
@@ -103,13 +104,14 @@ class Declarations(Part):
             device: The device. By default the builder's.
             donated: Let the program overwrite the buffer and reuse its storage.
             static: Whether its memory stays at one address from call to call.
+            realigned: Work on a copy if its address is no multiple of so many bytes; 0: never.
 
         Raises:
             LayoutError: The arguments do not describe a layout.
             NameTakenError: A buffer already has the name.
         """
         buffer = self._new_buffer(name, self._layout(dtype, size, stride, device))
-        self._take(ir.BufferInput(buffer.name, donated, static))
+        self._take(ir.BufferInput(buffer.name, donated, static, realigned))
         return buffer
 
     @located

@@ -31,13 +31,16 @@ class BufferInput:
 
     It is borrowed unless ``donated``: the program may take over the storage of a donated buffer.
     ``static`` says that its memory stays at one address from call to call, as that of parameters
-    does, in all processes that run the program together.
+    does, in all processes that run the program together. Of an input that is ``realigned``, which
+    nothing writes to, the program makes a copy to work on if its address is no multiple of so many
+    bytes; 0: it takes any address.
     """
 
-    syntax: ClassVar[str] = "{name} : {name:layout}[ donated][ static]"
+    syntax: ClassVar[str] = "{name} : {name:layout}[ donated][ static][ realigned {realigned}]"
     name: Def
     donated: bool = False
     static: bool = False
+    realigned: int = 0
 
 
 @dataclass(frozen=True, slots=True)

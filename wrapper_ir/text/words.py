@@ -35,6 +35,7 @@ RESERVED: Final = frozenset(
         *("kernel", "extern", "call", "compute", "size", "stride", "storage_offset", "item"),
         *("assert", "assert_layout", "align", "cond", "while", "then", "else", "condition"),
         *("assert_apart", "body", "probe", "loc", "stream", "grid", "donated", "static", "wir"),
+        "realigned",
         *("event", "mempool", "user", "after", "record_event", "wait_event", "synchronize"),
         *ir.DTYPE_BY_SHORT_NAME,
     )

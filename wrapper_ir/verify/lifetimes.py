@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from wrapper_ir.analysis.proof import end_of
-from wrapper_ir.lines import Alias, BufferInput, Dim, Stage
+from wrapper_ir.lines import Alias, BufferInput, Dim, LayoutKind, Stage
 from wrapper_ir.verify import rules, tables
 from wrapper_ir.verify.state import Buffer, End, Frame, Kind, Place, State, Storage, Storages
 
@@ -47,7 +47,20 @@ class Lifetimes:
         """Define an input of the program or a parameter of a region."""
         buffer = self._add(item.name, place, kind, is_pending=True)
         for storage in buffer.storages:
-            storage.donated = item.donated
+            storage.donated, storage.realigned = item.donated, item.realigned
+        if not item.realigned:
+            return
+        bytes_, layout = item.realigned, self.state.program.buffers.get(item.name)
+        if kind is not Kind.INPUT:
+            self._refuse_realigned(item.name, bytes_, "it is a parameter of a region", place)
+        elif bytes_ < 1 or bytes_ & (bytes_ - 1):
+            self._refuse_realigned(item.name, bytes_, "that is no power of two", place)
+        elif layout is not None and layout.kind is not LayoutKind.STRIDED:
+            self._refuse_realigned(item.name, bytes_, "its layout is not strided", place)
+
+    def _refuse_realigned(self, name: str, bytes_: int, why: str, place: Place) -> None:
+        fault = partial(self.state.report, rules.BAD_REALIGNMENT, place=place)
+        fault(name=name, alignment=bytes_, why=why)
 
     def define(self, name: str, aliases: Sequence[Alias], *, is_result: bool) -> None:
         """Define a buffer with new storage, or one that is or may be a view of other buffers.
@@ -184,6 +197,9 @@ class Lifetimes:
                 is_it = storage.owner == name
                 what = "the constant" if is_it else f"the constant %{storage.owner}"
                 self.state.report(rules.WRITE_TO_CONSTANT, name=name, what=what)
+            if storage.realigned and not storage.donated:
+                why = "a line writes to it"
+                self._refuse_realigned(storage.owner, storage.realigned, why, self.state.here())
 
     def check_contents(self, name: str) -> None:
         """Warn of a read of unwritten storage, unless the buffer may be empty."""

@@ -815,3 +815,10 @@ MIXED_DEVICES = _rule(
     "{device} and {other} may be one device or two: a device without a number is the current one",
     "write a number for each, or for none of them",
 )
+BAD_REALIGNMENT = _rule(
+    "WIR1141 bad-realignment",
+    "what is copied to another address is a strided input of the program that no line writes to",
+    "%{name} cannot be realigned to {alignment} bytes: {why}",
+    "leave 'realigned' out, and check the address: assert_layout %{name}, \"input\" align "
+    "{alignment}",
+)

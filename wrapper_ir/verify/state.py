@@ -221,6 +221,7 @@ class Storage:
     capacity: ir.Dim | None = None
     """Size in bytes; ``None`` if the owner's layout is missing or unsound."""
     donated: bool = False
+    realigned: int = 0
     mutable: bool = True
     root: Storage | None = None
     """The borrowed storage that this one reuses, for donated inputs and parameters."""

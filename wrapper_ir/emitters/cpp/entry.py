@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import sympy
 
 import wrapper_ir.lines as ir
+from wrapper_ir.analysis.borders import realigned_inputs
 from wrapper_ir.emitters.cpp import literals
 from wrapper_ir.emitters.cpp.exprs import CType, slot_value
 from wrapper_ir.emitters.cpp.literals import call
@@ -41,6 +42,7 @@ class Entry:
         self._beginning = find_beginning(program)
         self._symbols = set(self._beginning.symbols)
         self.end: int = self._beginning.end
+        self._realigned = realigned_inputs(program)
         #: Inputs some of whose sizes are not known yet.
         self._pending = list(context.kept.storages.touched_inputs)
         self._known = self._take_known()
@@ -79,6 +81,12 @@ class Entry:
         if name not in self._touched:
             return
         value = f"inputs[{position}].tensor"
+        alignment = self._realigned.get(position)
+        if alignment is not None:
+            held = self._context.names.fresh(f"{self._context.buffer(name)}_copy")
+            copy = self._renderer.declare(held, "wir::Tensor")
+            self._context.headers.add("realigned")
+            value = f"wir::realigned({value}, {alignment}, {copy})"
         variable = self._renderer.declare(
             self._context.buffer(name), "const AtenTensorHandle", value
         )

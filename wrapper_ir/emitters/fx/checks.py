@@ -13,6 +13,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from wrapper_ir import runtime
 from wrapper_ir.emitters.fx import library
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.runtime.addresses import realigned
 from wrapper_ir.runtime.checks import check_number
 
 if TYPE_CHECKING:
@@ -208,6 +209,10 @@ def _check_alignment(tensor: Tensor, name: str, alignment: int) -> None:
         runtime.refuse_misaligned(tensor, name, alignment)
 
 
+def _realigned(tensor: Tensor, alignment: int) -> Tensor:
+    return tensor if torch.compiler.is_compiling() else realigned(tensor, alignment)
+
+
 # check_apart: inputs that share no memory.
 
 
@@ -280,6 +285,11 @@ CHECK_SIZES: Final = _op(
 CHECK_ALIGNMENT: Final = _op(
     "check_alignment(Tensor x, str name, int alignment) -> ()", _check_alignment, library.nothing
 )
+REALIGNED: Final = _op(
+    "realigned(Tensor(a) x, int alignment) -> Tensor(a)", _realigned, direct=realigned
+)
+"""The op for an input that is copied if its address is no multiple of so many bytes."""
+
 CHECK_APART: Final = _op(
     "check_apart(Tensor[] tensors, str[] names, int written) -> ()", _check_apart, library.nothing
 )

@@ -95,6 +95,7 @@ def build_artifact(
 def _inputs(renderer: RegionRenderer) -> None:
     """Add the inputs of the program, and look up its constants."""
     context = renderer.context
+    realigned: list[BufferInput] = []
     for param in context.program.inputs:
         match param:
             case ScalarInput():
@@ -103,8 +104,13 @@ def _inputs(renderer: RegionRenderer) -> None:
                 context.values.symbol(node, param.symbol)
             case BufferInput():
                 renderer.bind(param.name, renderer.placeholder(param.name))
+                if param.realigned:
+                    realigned.append(param)
             case ObjectInput():
                 renderer.objects[param.object] = renderer.placeholder(param.object)
+    for param in realigned:  # after all placeholders
+        node = renderer.call(checks.REALIGNED, renderer.node(param.name), param.realigned)
+        renderer.bind(param.name, node)
     for name, place in context.places.items():
         node = renderer.attribute(place, name)
         if name in context.program.objects:

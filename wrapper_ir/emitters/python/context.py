@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 HELPERS: Final = frozenset("""
     BranchStream CppKernels CudaGraphs CutGraphs InputChecks KeptArena KeptGpuArena KeptHeap
-    KeptViews Outputs branch_event OwnMemoryPool OwnStream Scratch SourceFolder TensorSpec
+    KeptViews Outputs branch_event OwnMemoryPool OwnStream Realigned Scratch SourceFolder TensorSpec
     TritonKernels
     check_apart check_layout check_length check_number check_object check_result check_symbol
     check_that
@@ -40,7 +40,8 @@ FOLDER: Final = "folder"
 #: Names that the file uses itself, and the keywords of ``check_that``.
 _FILE_NAMES: Final = frozenset("""
     CONSTANTS CONSTANTS_HASH args call check_inputs cpu cuda_constants cuda_graphs device_kernels
-    folder holds kept_views kernels make_inputs relation release scratch spare torch triton_kernels
+    folder holds kept_views kernels make_inputs realign relation release scratch spare torch
+    triton_kernels
     """.split())  # noqa: SIM905 - one name a line would take the page
 
 #: Further ones if callers may provide memory for results.

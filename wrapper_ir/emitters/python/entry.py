@@ -11,10 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import wrapper_ir.lines as ir
-from wrapper_ir.analysis.borders import free_region_symbols, placed_results, stored_inputs
+from wrapper_ir.analysis.borders import (
+    free_region_symbols,
+    placed_results,
+    realigned_inputs,
+    stored_inputs,
+)
 from wrapper_ir.analysis.kept import source_of
 from wrapper_ir.emitters.python import literals
-from wrapper_ir.emitters.python.literals import Node, call, statement, tuple_of
+from wrapper_ir.emitters.python.literals import Node, call, keyword, statement, tuple_of
 from wrapper_ir.emitters.python.region import params_of
 from wrapper_ir.emitters.regions import find_beginning
 
@@ -127,6 +132,7 @@ class Entry:
         names = [self._context.buffer(n) for n in self._checked]
         if names:
             self._define_check()
+        self._realign()
         if names and names == params:
             self._writer.line("check_inputs(*args)")
         if params:
@@ -147,6 +153,15 @@ class Entry:
                 texts = map(literals.string, (item.object, item.class_name))
                 helper = self._context.helper("check_object")
                 self._put(call(helper, self._context.buffer(item.object), *texts))
+
+    def _realign(self) -> None:
+        """Write the line that copies inputs at odd addresses."""
+        found = realigned_inputs(self._program)
+        if found:
+            how = keyword("alignment", str(max(found.values())))
+            made = call(self._context.helper("Realigned"), *map(str, found), how)
+            self._context.define("checks", "realign", made)
+            self._writer.line("realign(args)")
 
     def _define_check(self) -> None:
         layout, stored = self._program.layout, stored_inputs(self._program)

@@ -68,6 +68,8 @@ class _Notes(compat.Mixin):
 
     #: Whether to check the addresses of inputs, because nobody outside copies unaligned ones.
     checks_alignment: bool = False
+    #: Whether programs copy inputs at odd addresses by themselves.
+    realigns: bool = False
 
     def _open_notes(self, session: sessions.Session) -> None:
         self.session = session
@@ -134,7 +136,7 @@ class _Notes(compat.Mixin):
 
     @override
     def register_alignment_check_inputs(self) -> None:
-        """Leave unaligned inputs to the function that Inductor puts around ours."""
+        """Write no copies of unaligned inputs: our programs make them by themselves."""
 
     @override
     def writeline(self, line: Any) -> None:
@@ -253,6 +255,9 @@ class NotingWrapper(_Notes, compat.PythonWrapperCodegen):
         # The setting came with PyTorch 2.15.
         strict = getattr(compat.inductor_config, "alignment_asserts_inputs", False)
         self.checks_alignment: bool = session.capture or bool(strict)
+        #: Whether programs copy inputs at odd addresses; else a function round the graph does.
+        defers = hasattr(V.graph, "_defers_input_alignment") and not strict
+        self.realigns: bool = session.capture or defers
         assume_no_alignment(V.graph)
         if session.capture:
             # With this flag on, Inductor leaves out the checks of symbolic numbers.
@@ -296,6 +301,8 @@ class NotingWrapper(_Notes, compat.PythonWrapperCodegen):
         graph: Any = V.graph
         keep_whole(graph)
         if not self.session.capture:
+            realigned = (getattr(each, "realigned", 0) for each in program.inputs)
+            graph._defers_input_alignment = any(realigned)
             sessions.statistics.count_program()
             for recorder in sessions.open_recorders(self.session):
                 recorder.add(program, graph.module)

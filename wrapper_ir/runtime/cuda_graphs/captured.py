@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from wrapper_ir.runtime._private import tensor_guard
+from wrapper_ir.runtime.addresses import Addresses
 from wrapper_ir.runtime.apart import extent, meet, span
 from wrapper_ir.runtime.cuda_graphs import results as memory
 from wrapper_ir.runtime.cuda_graphs.overlaps import Overlaps
@@ -95,12 +96,12 @@ class _Graph(NamedTuple):
     numbers: tuple[tuple[int, Any], ...]  #: other inputs
     arity: int
     fixed: dict[int, int]  #: addresses of inputs that are used in place, by position
-    inputs: memory.Addresses  #: the same, for comparison
+    inputs: Addresses  #: the same, for comparison
     moving: tuple[int, ...]  #: positions of inputs that are copied
     places: list[Tensor]  #: the buffers that they are copied to
     copy: Callable[[list[Tensor], list[Tensor]], None]
     overlaps: Overlaps  #: of those with what the program writes to
-    constants: memory.Addresses
+    constants: Addresses
 
 
 class CudaGraphs:
@@ -322,12 +323,12 @@ class CudaGraphs:
             tuple((n, arg) for n, arg in enumerate(args) if n not in tensors),
             len(args),
             fixed,
-            memory.Addresses(fixed),
+            Addresses(fixed),
             moving,
             places,
             memory.copy_dense if are_dense else memory.copy,
             Overlaps(moving, self._writes, fixed, {n: extent(each) for n, each in tensors.items()}),
-            memory.Addresses({n: constant.data_ptr() for n, constant in enumerate(constants)}),
+            Addresses({n: constant.data_ptr() for n, constant in enumerate(constants)}),
         )
 
     def _give_up(self, call: _Call, args: list[Any], reason: str) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Inputs and results of a captured call: buffers, copies, addresses, results in fresh memory.
+"""Inputs and results of a captured call: buffers, copies, results in fresh memory.
 
 A replay writes its results to the addresses of the captured call. A caller's results must survive
 the next replay, so they are copied, once for each storage, so that results that share memory still
@@ -7,20 +7,16 @@ share it. A result that is a view of an input or a constant is returned as a vie
 
 from __future__ import annotations
 
-import functools
 import itertools
-import struct
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 from torch import Tensor
 
-from wrapper_ir.errors import WrapperIRError
-from wrapper_ir.runtime._private import data_ptr_address, reinterpret_tensor
+from wrapper_ir.runtime._private import reinterpret_tensor
 from wrapper_ir.runtime._private_cuda import empty_strided_cuda
 from wrapper_ir.runtime.apart import elements, extent, span
 from wrapper_ir.runtime.views import reinterpret_as
-from wrapper_ir.toolchain.native import Extension
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
@@ -235,41 +231,3 @@ def _copy(targets: list[Tensor], sources: list[Tensor]) -> None:
         targets[0].copy_(sources[0])
     elif targets:
         torch._foreach_copy_(targets, sources)
-
-
-# The addresses at which a captured graph expects tensors.
-
-_EXTENSION: Final = Extension("wir_addresses", "cuda/addresses.cpp")
-
-_FEW: Final = 4
-"""Up to this many addresses, a comparison in Python is as fast."""
-
-
-class Addresses:
-    """The expected addresses of tensors in a list, by position."""
-
-    def __init__(self, expected: Mapping[int, int]) -> None:
-        self._expected = tuple(expected.items())
-        self._packed = b"".join(struct.pack("=qQ", *pair) for pair in self._expected)
-        self._same = _compare() if len(expected) > _FEW else None
-
-    def hold(self, tensors: list[Any]) -> bool:
-        """Return whether the tensors at these positions have their data at these addresses."""
-        if self._same is not None:
-            return self._same(tensors, self._packed)
-        return all(tensors[n].data_ptr() == address for n, address in self._expected)
-
-
-@functools.cache
-def _compare() -> Callable[[list[Any], bytes], bool] | None:
-    """Return the native comparison; ``None`` if it cannot be compiled or used."""
-    address = data_ptr_address()
-    if not address:
-        return None
-    try:
-        module = _EXTENSION.load()
-    except WrapperIRError:
-        return None
-    module.setup(address)
-    same: Callable[[list[Any], bytes], bool] = module.same
-    return same

@@ -25,6 +25,7 @@ from wrapper_ir.frontends.inductor.convert.values import known_values
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.static_inputs import static_inputs
 from wrapper_ir.lines import expr as ours
+from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.control import BufferInput, Input, ScalarInput
 from wrapper_ir.lines.program import GraphRole, Program, SymbolInfo, SymbolKind
 from wrapper_ir.lines.symbols import AssertLayout, AssertSymbol
@@ -162,8 +163,12 @@ def _convert(
     operators.add_checks(scope, start, inputs, results)
     if wrapper.checks_inputs:
         scope.body[start:start] = _missing_checks(scope, inputs)
+    inputs = _realigned(scope, wrapper, inputs, results)
     if wrapper.checks_alignment:
-        _check_alignment(scope, start, [*_buffers(inputs), *shared.draft.constants])
+        placed = [
+            each.name for each in inputs if isinstance(each, BufferInput) and not each.realigned
+        ]
+        _check_alignment(scope, start, [*placed, *shared.draft.constants])
     shared.draft.inputs.extend(inputs)
     return results
 
@@ -187,11 +192,39 @@ def _buffers(inputs: tuple[Input, ...]) -> list[str]:
     return [value.name for value in inputs if isinstance(value, BufferInput)]
 
 
+def _realigned(
+    scope: Scope, wrapper: Any, inputs: tuple[Input, ...], results: Sequence[Value]
+) -> tuple[Input, ...]:
+    """Let the program copy inputs at odd addresses, where Inductor expects even ones.
+
+    Inductor copies those that are written to back in a function round the graph; captured programs
+    refuse them, as those of which a result is a view. Work on streams of the user's may read an
+    input before anything on the current stream is done.
+    """
+    if not wrapper.realigns or scope.shared.draft.streams:
+        return inputs
+    graph = scope.graph
+    kept = {graph.graph_input_names[at] for at in graph.mutated_input_idxs}
+    expected = {graph.graph_input_names[at] for at in graph.inputs_to_check or ()} - kept
+    names = {scope.name(name) for name in expected}
+    if wrapper.checks_alignment:
+        values = (value.buffer for value in results if isinstance(value, BufferValue))
+        names.difference_update(*map(scope.draft.roots, values))
+    return tuple(
+        (
+            replace(each, realigned=compat.GPU_ALIGN_BYTES)
+            if isinstance(each, BufferInput) and each.name in names
+            else each
+        )
+        for each in inputs
+    )
+
+
 def _check_alignment(scope: Scope, start: int, given: Sequence[str]) -> None:
     """Check the addresses of what is given that a kernel assumes to be multiples of 16 bytes.
 
-    Functions of ``torch.compile`` need no check: a function of Inductor's copies such inputs, and
-    constants stay what they were (``wrapper.assume_no_alignment``).
+    Functions of ``torch.compile`` need no check: a function of Inductor's copies inputs that are
+    written to, and constants stay what they were (``wrapper.assume_no_alignment``).
     """
     aligned = scope.shared.aligned
     pending = {name: aligned[name] for name in given if name in aligned}

@@ -1,7 +1,8 @@
-"""Constants that kernels load many bytes at a time from are where that is allowed."""
+"""Constants and inputs that kernels load many bytes at a time from are where that is allowed."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 import wrapper_ir as wir
 from wrapper_ir.analysis.borders import alignments
 from wrapper_ir.lines import AssertLayout
-from wrapper_ir.runtime import AlignmentError
+from wrapper_ir.runtime import AlignmentError, InputCountError, InputLayoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +51,52 @@ def test_a_misaligned_constant_is_refused(target: str) -> None:
     assert run(w)[0].equal(x * w)
     with pytest.raises(AlignmentError, match="'w' is not aligned to 16 bytes"):
         run(odd(8))
+
+
+def summed(count: int) -> wir.Program:
+    """The sum of several inputs, of which each is realigned."""
+    layout = "f32[s, 2]{1, s} @cpu"
+    inputs = [f"input %x{n} : {layout} realigned 16" for n in range(count)]
+    sums = ["x0", *(f"s{n}" for n in range(1, count))]
+    lines = [
+        f"  %{after} = aten::add.Tensor(%{before}, %x{n}) : {layout}"
+        for n, (before, after) in enumerate(pairwise(sums), 1)
+    ]
+    head = [
+        *("wir 2", "program @p inference logical", "symbol s : int [1, 99]", *inputs),
+        "extern aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+        "  s = size %x0, 0",
+    ]
+    return wir.parse("\n".join([*head, *lines, f"return %{sums[-1]}\n"]))
+
+
+@pytest.mark.parametrize("target", ["python", "cpp", "fx"])
+@pytest.mark.parametrize("count", [2, 9])
+def test_inputs_are_copied_to_even_addresses(target: str, count: int) -> None:
+    function = wir.compile(summed(count), target)
+    for rows in (3, 4):
+        for make in (torch.rand, odd, torch.rand):
+            inputs = [make(2, rows).t() for _ in range(count)]
+            expected = torch.zeros(2, rows).t()
+            for each in inputs:
+                expected = expected + each
+            (result,) = function(*inputs)
+            torch.testing.assert_close(result, expected)
+            assert result.stride() == inputs[0].stride()
+
+
+@pytest.mark.parametrize("count", [2, 9])
+@pytest.mark.parametrize(
+    "wrong", [None, torch.rand(2, 3).to_sparse(), 3], ids=["None", "sparse", "number"]
+)
+def test_what_is_no_such_tensor_is_refused_in_words(count: int, wrong: object) -> None:
+    inputs: list[Any] = [odd(2, 3).t() for _ in range(count)]
+    inputs[1] = wrong
+    function: Any = wir.compile(summed(count))
+    with pytest.raises(InputLayoutError, match="input 'x1' has the wrong"):
+        function(*inputs)
+    with pytest.raises(InputCountError):
+        function(*inputs[:1])
 
 
 def _asking(capture: Callable[..., wir.Program]) -> Callable[..., wir.Program]:
