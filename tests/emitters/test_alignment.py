@@ -99,6 +99,15 @@ def test_what_is_no_such_tensor_is_refused_in_words(count: int, wrong: object) -
         function(*inputs[:1])
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_graphs_that_are_traced_again(backend: str) -> None:
+    module: Any = wir.emit(summed(2), "fx").graph_module
+    for make in (torch.rand, odd):
+        inputs = [make(2, 3).t() for _ in range(2)]
+        (result,) = torch.compile(module, backend=backend, fullgraph=True)(*inputs)
+        torch.testing.assert_close(result, inputs[0] + inputs[1])
+
+
 def _asking(capture: Callable[..., wir.Program]) -> Callable[..., wir.Program]:
     """Ask for addresses of what was aligned, as programs for GPUs do: none for CPUs does."""
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch._subclasses.fake_tensor import is_fake
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from wrapper_ir import runtime
@@ -210,7 +211,8 @@ def _check_alignment(tensor: Tensor, name: str, alignment: int) -> None:
 
 
 def _realigned(tensor: Tensor, alignment: int) -> Tensor:
-    return tensor if torch.compiler.is_compiling() else realigned(tensor, alignment)
+    """Return the tensor as it is where others trace: what they make of the graph is theirs."""
+    return tensor if is_fake(tensor) else realigned(tensor, alignment)
 
 
 # check_apart: inputs that share no memory.
