@@ -2,8 +2,8 @@
 
 All that compares inputs is called through variables of the module (``CHECKS``). While a call is
 measured, these hold functions that read the clock, so that programs that nobody measures have no
-trace of it. Comparisons that are written out, such as those of a symbol with its range, are not
-seen; they take some tens of nanoseconds.
+trace of it. Comparisons that are written out, of symbols with their ranges and of addresses, are
+not seen.
 """
 
 from __future__ import annotations
