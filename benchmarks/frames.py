@@ -85,6 +85,10 @@ class Frames:
         self._graphs.append(frame.scope[frame.name])
         self._uses[way] = use
 
+    def __contains__(self, way: str) -> bool:
+        """Return whether a way has been added."""
+        return way in self._uses
+
     def drawn(self, generator: random.Random) -> dict[str, Call]:
         """Have each way's graph called from a frame that is drawn; return the calls by way."""
         frames = self._frames.copy()

@@ -60,7 +60,7 @@ from benchmarks.whole_call_models import SUBJECTS, Subject
 from tests.models.watch import watch_inductor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
 #: How each way compiles.
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -130,6 +130,10 @@ class Ways:
         self._add("dynamo", self._nothing, self._alone)
         if self._backward:
             self._add_training_floors()
+
+    def __contains__(self, way: str) -> bool:
+        """Return whether the subject is called in that way, timed or not."""
+        return way in self.fixed or way in self.frames
 
     def _whole(self, function: Callable[..., Any]) -> Call:
         args = self._args
@@ -256,11 +260,11 @@ def in_drawn_order(
     return found
 
 
-def beyond(found: dict[str, list[float]], way: str, parts: Iterable[str]) -> float | None:
-    """Return what a way takes beyond others; None if it or all of them were not timed."""
-    timed = [found[each] for each in (way, *parts) if each in found]
-    if way not in found or len(timed) == 1:
+def beyond(found: dict[str, list[float]], way: str, parts: Collection[str]) -> float | None:
+    """Return what a way takes beyond others; None if there are none, or one was not timed."""
+    if not parts or not {way, *parts} <= found.keys():
         return None
+    timed = [found[each] for each in (way, *parts)]
     return statistics.median(first - sum(others) for first, *others in zip(*timed, strict=True))
 
 
@@ -278,15 +282,19 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
         pairs = zip(found["ours C++"], found["stock"], strict=True)
         record[manner] = {
             "us": {way: statistics.median(each) for way, each in found.items()},
-            "over_us": {way: over for way in PARTS if (over := beyond_parts(found, way))},
+            "over_us": {way: over for way in PARTS if (over := beyond_parts(found, way, ways))},
             "of_stock": statistics.median(ours / stock for ours, stock in pairs),
         }
     return record
 
 
-def beyond_parts(found: dict[str, list[float]], way: str) -> dict[str, float | None]:
-    """Return what a way takes beyond its parts, and how much of that its floor takes."""
-    parts, floor = PARTS[way]
+def beyond_parts(found: dict[str, list[float]], way: str, ways: Ways) -> dict[str, float | None]:
+    """Return what a way takes beyond its parts, and how much of that its floor takes.
+
+    It is empty where one of them was not timed.
+    """
+    names, floor = PARTS[way]
+    parts = [each for each in names if each in ways]
     over = beyond(found, way, parts)
     if over is None:
         return {}
@@ -341,7 +349,12 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=600, help="calls of each way, in turn")
     parser.add_argument("--batch-ms", type=float, default=4.0, help="length of a batch")
     parser.add_argument(
-        "--ways", nargs="+", metavar="WAY", help=f"to time, beside stock and ours C++, of {COLUMNS}"
+        "--ways",
+        nargs="+",
+        metavar="WAY",
+        help=f"to time, beside stock and ours C++, of {COLUMNS}; what a way is over needs its"
+        f" parts: {'; '.join(f'{way}: ' + ', '.join(parts) for way, (parts, _) in PARTS.items())}"
+        " (node: where a subject has a backward pass)",
     )
     parser.add_argument("--control", action="store_true", help="some ways a second time")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -362,10 +375,10 @@ def main() -> None:
         return
     columns = [way for way in COLUMNS if any(way in each["in turn"]["us"] for each in found)]
     titles = ("us a call", *columns, "C++/stock", "kept")
-    lines = chain.from_iterable(rows(each, columns) for each in found)
-    show("Whole calls", titles, lines, record, as_json=False)
-    lines = chain.from_iterable(map(rows_over, found))
-    show("Beyond their parts", OVER_COLUMNS, lines, record, as_json=False)
+    calls = chain.from_iterable(rows(each, columns) for each in found)
+    show("Whole calls", titles, calls, record, as_json=False)
+    if lines := [*chain.from_iterable(map(rows_over, found))]:
+        show("Beyond their parts", OVER_COLUMNS, lines, record, as_json=False)
 
 
 if __name__ == "__main__":

@@ -222,6 +222,20 @@ def test_without_checks(emitter: str) -> None:
     assert graph.lines_us == pytest.approx(graph.program_us, abs=0.1)
 
 
+def test_what_is_compared_of_an_ops_result_is_among_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "check_result", slow_down(runtime.check_result))
+    with torch.library._scoped_library("wir_explained", "FRAGMENT") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
+        library.impl("twice", torch.empty_like, "Meta")
+        twice = torch.ops.wir_explained.twice
+        options = {"emitter": "python"}
+        report = explain(lambda x: twice(x) + 1, torch.randn(6, 4), dynamic=True, options=options)
+    (graph,) = report.graphs
+    assert graph.lines_us >= 2000
+    assert 0 < graph.checks_us < graph.lines_us / 2
+
+
 def test_what_is_cheaper() -> None:
     model = nn.Linear(4, 4).eval()
     with torch.no_grad():
@@ -254,10 +268,14 @@ def test_nothing_is_left_behind() -> None:
     x = torch.randn(3)
     wanted = compiled(x)
     before = {id(graph): graph.compiled.current_callable for graph in straight.graphs}
+    modules = [getattr(call, "__globals__", {}) for call in before.values()]
+    checks = [module.get("check_inputs") for module in modules]
+    assert any(isinstance(each, InputChecks) for each in checks)
     wir.explain_call(compiled, x, seconds=0.01)
     assert not straight.watchers
     for graph in straight.graphs:
         assert before.get(id(graph)) in (None, graph.compiled.current_callable)
+    assert [module.get("check_inputs") for module in modules] == checks
     assert torch.equal(compiled(x), wanted)
 
 

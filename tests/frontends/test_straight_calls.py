@@ -208,6 +208,34 @@ def test_arguments_that_share_memory(
         assert seen(mine, *share(made)) == wanted
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.filterwarnings("ignore:a call of a compiled function runs op by op")
+def test_arguments_that_overlap_in_turns(dynamic: bool, grad: bool) -> None:
+    """As in the call before, in another way, not at all, and as before again."""
+
+    def writes(x: Tensor, y: Tensor, w: Tensor) -> Tensor:
+        x.add_(1)
+        return y * w
+
+    compiled = ours(writes, dynamic=dynamic)
+    w = torch.randn((), requires_grad=grad)
+    rows: tuple[tuple[int, int, int], ...] = ((5, 0, 3), (5, 0, 3), (5, 0, 4), (5, 0, 6))
+    rows += ((5, 0, 3), (5, 3, 0), (5, 0, 3), (6, 0, 3), (6, 0, 3), (6, 0, 7), (5, 0, 3))
+    for length, first, second in (*rows, *rows):
+        base = torch.randint(9, (16,)).float()  # sums are exact in any order
+        wanted, at = base.clone(), (slice(first, first + length), slice(second, second + length))
+        expected = writes(wanted[at[0]], wanted[at[1]], w)
+        x = base[at[0]]
+        found = compiled(x, base[at[1]], w)
+        assert torch.equal(found, expected)
+        assert torch.equal(base, wanted)
+        assert x._version == base._version == wanted._version
+        if grad:
+            (mine,), (theirs,) = (torch.autograd.grad(each.sum(), w) for each in (found, expected))
+            assert torch.equal(mine, theirs)
+
+
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam])
 def test_a_step_of_an_optimizer(kind: type[torch.optim.Optimizer]) -> None:
     """AOTAutograd puts its parameters before the arguments of the call."""

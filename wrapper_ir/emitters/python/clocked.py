@@ -1,35 +1,31 @@
 """The emitted function with a clock round its checks of inputs, to measure what they take.
 
-The text that was emitted is compiled once more, with statements that read the clock. What calls are
-made of is therefore the same, and programs that nobody measures have no trace of it.
+All that compares inputs is called through variables of the module (``CHECKS``). While a call is
+measured, these hold functions that read the clock, so that programs that nobody measures have no
+trace of it. Comparisons that are written out, of symbols with their ranges and of addresses, are
+not seen.
 """
 
 from __future__ import annotations
 
-import ast
-import builtins
 import inspect
 import time
+from threading import RLock, get_ident
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.emitters.python.exprs import MATH_FUNCTIONS
-from wrapper_ir.runtime import checks
+from wrapper_ir.emitters.python.entry import CHECKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     #: Takes a list of inputs, which it empties; returns results, and the nanoseconds of checks.
     Clocked = Callable[[list[Any]], tuple[Any, int]]
 
-#: What the beginning calls besides checks: it binds symbols, computes others, empties the list.
-_METHODS: Final = frozenset({"clear", "data_ptr", "size", "storage_offset", "stride"})
-_FUNCTIONS: Final = frozenset((*MATH_FUNCTIONS, *vars(builtins)))
+_clock = time.perf_counter_ns
 
-# No names of emitted text begin with underscores. The clock is read twice at first, to know what
-# reading it takes.
-_BEFORE: Final = ast.parse("_first = _clock(); _began = _clock()").body
-_AFTER: Final = ast.parse("_ended = _clock(); _note(_ended - _began - (_began - _first))").body
+#: Held while the variables of a module are replaced, which its graphs share.
+_replacing = RLock()
 
 
 def clock_checks(call: object) -> Clocked | None:
@@ -40,49 +36,33 @@ def clock_checks(call: object) -> Clocked | None:
     variables = function.__globals__
     if variables.get("call") is not call:
         return None
-    try:
-        tree = ast.parse(inspect.getsource(function))
-    except (OSError, SyntaxError):  # the file is gone, or it is not the one that was loaded
-        return None
-    (definition,) = tree.body
-    assert isinstance(definition, ast.FunctionDef)
-    found = _checks_of(definition.body, variables)
-    if found is not None:
-        first, last = found
-        definition.body[last + 1 : last + 1] = _AFTER
-        definition.body[first:first] = _BEFORE
-    noted: list[int] = []
-    copied = {**variables, "_clock": time.perf_counter_ns, "_note": noted.append}
-    exec(compile(ast.fix_missing_locations(tree), function.__code__.co_filename, "exec"), copied)
-    clocked: Any = copied["call"]
+    run: Any = call
 
-    def run(args: list[Any]) -> tuple[Any, int]:
-        noted.clear()
-        results = clocked(args)
-        return results, max(0, noted[0]) if noted else 0
+    def clocked(args: list[Any]) -> tuple[Any, int]:
+        with _replacing:
+            noted: list[int] = []
+            checks: dict[str, Any] = {name: variables[name] for name in CHECKS if name in variables}
+            variables.update({name: _timed(check, noted) for name, check in checks.items()})
+            try:
+                results = run(args)
+            finally:
+                variables.update(checks)
+        return results, max(0, sum(noted))
 
-    return run
+    return clocked
 
 
-def _checks_of(body: Sequence[ast.stmt], variables: Mapping[str, object]) -> tuple[int, int] | None:
-    """Return the positions of the first and the last check of inputs; None if there are none."""
-    found: list[int] = []
-    for position, statement in enumerate(body):
-        called = [node.func for node in ast.walk(statement) if isinstance(node, ast.Call)]
-        others = [each for each in called if not _is_check(each, variables)]
-        if not all(map(_is_of_beginning, others)):
-            break  # the lines begin
-        if len(others) < len(called):
-            found.append(position)
-    return (found[0], found[-1]) if found else None
+def _timed(check: Callable[..., object], noted: list[int]) -> Callable[..., object]:
+    """Return a check that notes its nanoseconds on this thread; others may call it meanwhile."""
+    thread = get_ident()
 
+    def timed(*args: object, **options: object) -> object:
+        if get_ident() != thread:
+            return check(*args, **options)
+        first = _clock()  # twice, to know what reading it takes
+        began = _clock()
+        found = check(*args, **options)
+        noted.append(_clock() - began - (began - first))
+        return found
 
-def _is_check(called: ast.expr, variables: Mapping[str, object]) -> bool:
-    value = variables.get(called.id) if isinstance(called, ast.Name) else None
-    return getattr(value, "__module__", None) == checks.__name__
-
-
-def _is_of_beginning(called: ast.expr) -> bool:
-    if isinstance(called, ast.Name):
-        return called.id in _FUNCTIONS
-    return isinstance(called, ast.Attribute) and called.attr in _METHODS
+    return timed

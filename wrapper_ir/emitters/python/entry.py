@@ -8,7 +8,7 @@ Sizes that depend on symbols are compared once the symbols are bound.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.borders import (
@@ -76,6 +76,12 @@ def render_release(kept: list[str], file: CodeWriter) -> None:
             file.line("return sum(keeper.release() for keeper in keepers)")
 
 
+#: The module's variable that compares what is fixed of all inputs.
+_INPUTS: Final = "check_inputs"
+
+#: All variables of a module through which ``call`` compares inputs, and nothing else.
+CHECKS: Final = (_INPUTS, "check_layout", "check_number", "check_object")
+
 _KINDS = {
     ir.SymbolKind.INT: "int",
     ir.SymbolKind.FLOAT: "float",
@@ -134,12 +140,12 @@ class Entry:
             self._define_check()
         self._realign()
         if names and names == params:
-            self._writer.line("check_inputs(*args)")
+            self._writer.line(f"{_INPUTS}(*args)")
         if params:
             self._renderer.unpack(params, "args")
         self._writer.line("args.clear()")
         if names and names != params:
-            self._put(call("check_inputs", *names))
+            self._put(call(_INPUTS, *names))
         if self._context.options.checks == "never":
             return
         numbers = [p.symbol for p in self._program.inputs if isinstance(p, ir.ScalarInput)]
@@ -171,7 +177,7 @@ class Entry:
         made = call(self._context.helper("InputChecks"), *specs)
         if self._context.options.checks == "first_call":
             made = call(self._context.helper("once"), made)
-        self._context.define("checks", "check_inputs", made)
+        self._context.define("checks", _INPUTS, made)
 
     def _check_number(self, symbol: str, *, is_used: bool) -> None:
         info = self._program.symbols[symbol]

@@ -55,7 +55,7 @@ class GraphTime:
         program_us: Microseconds in the emitted function.
         checks_us: Microseconds of those that it takes to check its arguments, before its lines:
             types, devices, sizes, strides, alignment; None where that cannot be told. Programs in
-            C++ compare sizes that vary among their lines.
+            C++ compare sizes that vary among their lines, those in Python ranges and addresses.
         calls: What torch's profiler sees it call, and how often, with microseconds for all calls of
             each under the profiler, which makes them longer: library ops that it calls through
             PyTorch's dispatcher (C++ calls most directly), and all calls and allocations of a

@@ -38,11 +38,23 @@ class OpByOpWarning(UserWarning):
     """A graph runs op by op, for arguments that kernels would take for what they are not."""
 
 
+class _Place(NamedTuple):
+    """Where a tensor lies: the number of its storage among others, and its offset there.
+
+    AOTAutograd writes the offset into the graph that takes one base in the place of arguments, and
+    no guard compares it. One that varies is None: then it is computed in each call, and guarded.
+    """
+
+    storage: int
+    offset: int | None
+
+
 class _Lent(NamedTuple):
     """The tensors that the caller passes anew in each call, by position among the arguments."""
 
     positions: tuple[int, ...] = ()
     overlapping: frozenset[int] = frozenset()  #: those that overlap with another one
+    places: tuple[_Place, ...] = ()  #: where these lie, in order
 
 
 #: The arguments that overlap in the graph that is being compiled: positions and base tensors.
@@ -135,7 +147,26 @@ def _lent(
     )
     env = trace.fake_mode.shape_env if trace.fake_mode is not None else None
     with contextlib.nullcontext() if env is None else env.suppress_guards():
-        return _Lent(positions, _overlaps(inputs, positions))
+        overlapping = _overlaps(inputs, positions)
+        return _Lent(positions, overlapping, _places(inputs, sorted(overlapping)))
+
+
+def _places(args: Sequence[Any], positions: Sequence[int]) -> tuple[_Place, ...]:
+    numbers: dict[Any, int] = {}
+    found = []
+    for position in positions:
+        offset = args[position].storage_offset()
+        storage = numbers.setdefault(storage_key(args[position].untyped_storage()), len(numbers))
+        found.append(_Place(storage, offset if type(offset) is int else None))
+    return tuple(found)
+
+
+def _fit(places: Sequence[_Place], known: Sequence[_Place]) -> bool:
+    """Return whether tensors lie as those that a graph was compiled for, where that is fixed."""
+    return all(
+        place.storage == other.storage and other.offset in (None, place.offset)
+        for place, other in zip(places, known, strict=True)
+    )
 
 
 def _bases(inputs: Sequence[Any], positions: Collection[int]) -> tuple[tuple[int, str], ...]:
@@ -166,6 +197,20 @@ def _overlaps(args: Sequence[Any], positions: Sequence[int]) -> frozenset[int]:
     return frozenset(found)
 
 
+def _placed(args: Sequence[Any], positions: Sequence[int]) -> list[Any]:
+    """Return all that tells which of these tensors overlap: where they lie in which storage.
+
+    That is less work than to compare them.
+    """
+    numbers: dict[Any, int] = {}  # of storages: each has one object in Python
+    found: list[Any] = []
+    for position in positions:
+        tensor = args[position]
+        storage = numbers.setdefault(tensor.untyped_storage(), len(numbers))
+        found += storage, tensor.storage_offset(), tensor.dtype, tensor.shape, tensor.stride()
+    return found
+
+
 def _written(metadata: Any, positions: Sequence[int], count: int) -> Collection[int]:
     """Return which of these positions a graph with ``count`` arguments writes to."""
     infos = () if metadata is None else metadata.input_info
@@ -180,16 +225,26 @@ def _comparing(
     compiled: Any, model: torch.fx.GraphModule, lent: _Lent, written: Collection[int]
 ) -> Callable[..., Any]:
     """Return a compiled graph that runs op by op for arguments that overlap in another way."""
-    positions, known = lent
+    positions, known, places = lent
+    # Otherwise no base is in the place of those that overlap: the graph knows no offsets.
+    is_placed = not known.isdisjoint(written)
+    overlapping = sorted(known)
     ordered = tuple(sorted(positions, key=lambda position: position not in written))
     are_alone = _comparison(ordered, len(written))
+    last: Any = None  # where arguments lay that overlapped as they should
 
     @wraps(compiled)
     def call(*args: Any) -> Any:
+        nonlocal last
         # Slices of one tensor, none of them written to, may overlap or not.
         if not known and are_alone(args):
             return compiled(*args)
-        if _overlaps(args, positions) == known:
+        given = _placed(args, positions)
+        if given == last or (
+            _overlaps(args, positions) == known
+            and (not is_placed or _fit(_places(args, overlapping), places))
+        ):
+            last = given
             return compiled(*args)
         warnings.warn(
             "a call of a compiled function runs op by op: it writes to an argument that shares "
