@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from torch.distributed import _functional_collectives as collectives
 from torch.utils import _pytree as pytree
 
-from tests.distributed import parallelisms, whole_models
+from tests.distributed import parallelisms, sharing, whole_models
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -480,13 +480,19 @@ IN_TURN = {
     f"{name} in {emitter}": (*parallelisms.TWO[name], (emitter,))
     for name, emitter in zip(parallelisms.SOME, itertools.cycle(EMITTERS))
 }
+#: Those in which one rank compiles for the other.
+SHARED = {
+    f"{name} in {emitter}": (*case, (emitter,))
+    for (name, case), emitter in zip(sharing.CASES.items(), ("cpp", "python"), strict=True)
+}
+
 #: Those in lower precision, or with gradients near zero.
 LOOSE = ("sequence parallel", "fsdp in lower precision", "gathered in graphs", *whole_models.MODELS)
 
 #: Whole models.
 MODELS = {name: (*case, EMITTERS) for name, case in whole_models.MODELS.items()}
 
-ALL = {**CASES, **SPREAD[2], **SPREAD[4], **IN_TURN, **MODELS}
+ALL = {**CASES, **SPREAD[2], **SPREAD[4], **IN_TURN, **SHARED, **MODELS}
 
 
 def sample(*size: int) -> Tensor:
@@ -508,7 +514,25 @@ def findings(name: str) -> Iterator[tuple[str, str]]:
     wanted = tried(run, torch.compile)
     yield "stock", wanted if isinstance(wanted, str) else unlike_eager(name, run, wanted)
     for emitter in emitters:
-        yield emitter, ours(name, emitter, wanted)
+        yield emitter, (shared if name in SHARED else ours)(name, emitter, wanted)
+
+
+def shared(name: str, emitter: str, wanted: Any) -> str:
+    """How a case is unlike stock, or how many programs were made; none are recorded."""
+    from wrapper_ir.frontends.inductor import statistics
+
+    run, count, _ = SHARED[name]
+    statistics.reset()
+    with sharing.on_one_rank(emitter):
+        found = tried(
+            run, partial(torch.compile, backend="wrapper_ir", options={"emitter": emitter})
+        )
+    if isinstance(found, str):
+        return found
+    made = sharing.made_by_all(statistics.programs)
+    if made != count or statistics.fallbacks:
+        return f"ranks made {made} programs together, {statistics.fallbacks} were left to stock"
+    return unlike(found, wanted)
 
 
 def unlike_eager(name: str, run: Callable[..., Any], wanted: Any) -> str:

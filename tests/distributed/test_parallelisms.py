@@ -8,8 +8,9 @@ import pytest
 import torch.distributed as dist
 
 import wrapper_ir as wir
-from tests.distributed.ranks import ALL, IN_TURN, SPREAD
+from tests.distributed.ranks import ALL, IN_TURN, SHARED, SPREAD
 from tests.distributed.runs import check, run_once
+from tests.release import TORCH
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +22,9 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def turns(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run_once(tmp_path_factory, "turns", "cpu", 2, IN_TURN)
+    return run_once(
+        tmp_path_factory, "turns", "cpu", 2, [*IN_TURN, *(SHARED if TORCH >= (2, 15) else ())]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +49,15 @@ def _check(folder: Path, case: str, count: int) -> None:
 @pytest.mark.parametrize("case", IN_TURN)
 def test_two_ranks_agree_with_stock(turns: Path, case: str) -> None:
     _check_two(turns, case)
+
+
+@pytest.mark.skipif(TORCH < (2, 15), reason="it brought the setting")
+@pytest.mark.parametrize("case", SHARED)
+def test_one_rank_compiles_for_both(turns: Path, case: str) -> None:
+    *_, emitters = SHARED[case]
+    for rank in range(2):
+        for emitter in ("stock", *emitters):
+            check(turns, rank, case, emitter)
 
 
 @pytest.mark.long

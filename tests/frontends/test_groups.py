@@ -267,6 +267,45 @@ def test_nobody_waits_for_a_rank_that_calls_collectives_while_it_compiles(
     assert len(looks) == 3
 
 
+#: What code that torch traces below Dynamo may ask a mesh, and whether the answer is a rank.
+ASKED: dict[str, tuple[Callable[[Any], int], bool]] = {
+    "rank": (lambda _: dist.get_rank(), True),
+    "rank in a group": (lambda mesh: dist.get_rank(mesh.get_group("tp")), True),
+    "rank of a group": (lambda mesh: mesh.get_group("tp").rank(), True),
+    "rank in a dimension": (lambda mesh: mesh.get_local_rank("tp"), True),
+    "place": (lambda mesh: mesh.get_coordinate()[1], True),
+    "place by place": (lambda mesh: max(mesh.get_coordinate()), True),
+    "compared": (lambda mesh: mesh.get_coordinate() == (0, 0), True),
+    "whether it is there": (lambda mesh: mesh.get_coordinate() is not None, False),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_graph_that_asks_for_its_rank_is_not_shared(
+    asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torch"))
+    notes = DiskCache(tmp_path / "notes")
+    monkeypatch.setattr(own_rank, "default_cache", lambda: notes)
+    ask, is_rank = ASKED[asked]
+    meshes: list[Any] = []
+
+    def make() -> Any:
+        meshes.append(_mesh())
+        return meshes[-1]
+
+    with torch.library._scoped_library("asking", "DEF") as library:
+        library.define("scaled(Tensor x) -> Tensor")
+        library.impl("scaled", lambda x: x * ask(meshes[-1]), "CompositeImplicitAutograd")
+
+        def step(x: Tensor, _: Any) -> Tensor:
+            found: Tensor = torch.ops.asking.scaled(x.sin())
+            return found
+
+        found = [_compiled(rank, "python", make, step) for rank in (0, 3, 0)]
+    assert found == ([(1, 0), (1, 0), (1, 0)] if is_rank else [(1, 0), (0, 1), (0, 1)])
+
+
 def test_a_graph_that_holds_its_rank_is_compiled_by_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

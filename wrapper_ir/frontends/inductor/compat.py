@@ -76,7 +76,7 @@ try:
     from torch._dynamo.utils import dynamo_timed
     from torch._functorch import config as functorch_config
     from torch._functorch import partitioners
-    from torch._functorch._aot_autograd import autograd_cache, runtime_wrappers
+    from torch._functorch._aot_autograd import autograd_cache, graph_compile, runtime_wrappers
     from torch._functorch._aot_autograd.aot_autograd_result import (
         GenericAOTAutogradResult as CachedResult,
     )
@@ -494,21 +494,43 @@ def register_group(name: str, group: Any) -> None:
 
 @contextlib.contextmanager
 def asked_for_rank(ask: Callable[[FrameType | None], None]) -> Iterator[None]:
-    """Hand a function the caller of each ``get_rank``, however that has imported it."""
-    groups: Any = torch.distributed.distributed_c10d
-    stock, code = groups._get_default_group, groups.get_rank.__code__
+    """Hand a function the caller of whatever gives this process's rank in a group or a mesh.
 
-    def get_default_group() -> Any:
+    Who asks a mesh only whether this process is in it does not ask for its place there.
+    """
+    from torch.distributed.device_mesh import DeviceMesh  # noqa: PLC0415 - not in every build
+
+    group: Any = torch.distributed.ProcessGroup
+    mesh: Any = DeviceMesh
+    name, get_rank = "_coordinate_on_dim", torch.distributed.get_rank.__code__
+    stock, rank = vars(group)["rank"], group.rank
+
+    def rank_of(self: Any) -> Any:
         frame = sys._getframe(1)
-        if frame.f_code is code:
-            ask(frame.f_back)
-        return stock()
+        ask(frame.f_back if frame.f_code is get_rank else frame)
+        return rank(self)
 
-    groups._get_default_group = get_default_group
+    def reading(of: Callable[..., Any]) -> Callable[..., Any]:
+        def read(*args: Any) -> Any:
+            ask(sys._getframe(1))
+            return of(*args)
+
+        return read
+
+    reads = ("__getitem__", "__iter__", "__eq__", "__ne__", "__hash__", "__repr__")
+    place: Any = type("Place", (tuple,), {each: reading(getattr(tuple, each)) for each in reads})
+
+    def place_in(self: Any) -> Any:
+        found = vars(self)[name]
+        return None if found is None else place(found)
+
+    group.rank = rank_of
+    setattr(mesh, name, property(place_in, lambda self, value: vars(self).update({name: value})))
     try:
         yield
     finally:
-        groups._get_default_group = stock
+        group.rank = stock
+        delattr(mesh, name)
 
 
 def decides_with_others() -> bool:

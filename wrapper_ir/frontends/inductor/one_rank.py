@@ -11,7 +11,9 @@ which this one must not wait.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
+import inspect
 import time
 from contextvars import ContextVar
 from functools import partial, wraps
@@ -43,6 +45,7 @@ def places(is_ours: Callable[[], bool]) -> tuple[tuple[Any, str, Callable[[Any],
     return (
         (compat.FxGraphHashDetails, "__init__", partial(_with_groups_of_inputs, is_ours)),
         (compat.AOTAutogradCache, "try_load", _looking_again),
+        (compat.graph_compile, "_aot_stage2b_bw_compile", _or_later),
         (compat.FxGraphCachePickler, reduce, partial(_with_shared_names, is_ours)),
         (compat.FxGraphCachePickler, "__init__", partial(_with_current_device, is_ours)),
         (pickler, "_reduce_tensor_subclass", partial(_with_spread_tensors, is_ours)),
@@ -67,6 +70,29 @@ def with_one_compiler(is_ours: Callable[[], bool], stock: Callable[..., Any]) ->
                 return stock(*args, **kwargs)
 
     return compile_graph
+
+
+def _or_later(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap AOTAutograd's step that compiles a backward, so that one that fails waits for its call.
+
+    There are graphs of which torch can compile the forward alone, and no more may be wanted.
+    """
+    parameters = inspect.signature(stock)
+
+    @wraps(stock)
+    def compile_backward(*args: Any, **kwargs: Any) -> Any:
+        given = parameters.bind(*args, **kwargs)
+        config = given.arguments["aot_config"]
+        try:
+            return stock(*args, **kwargs)
+        except Exception:
+            if _held.get() is None or not config.force_non_lazy_backward_lowering:
+                raise
+        later = dataclasses.replace(config, force_non_lazy_backward_lowering=False)
+        given.arguments["aot_config"] = later
+        return stock(*given.args, **given.kwargs)
+
+    return compile_backward
 
 
 def _looking_again(stock: Callable[..., Any]) -> Any:

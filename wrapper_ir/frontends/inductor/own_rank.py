@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _KIND: Final = "rank"
 
 #: The methods of a mesh that give a rank as a number.
-_ASKING: Final = ("get_rank", "get_local_rank")
+_ASKING: Final = ("get_rank", "get_local_rank", "_sym_get_coordinate")
 
 
 @dataclass(slots=True)
