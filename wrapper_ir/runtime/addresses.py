@@ -12,12 +12,9 @@ from torch import Tensor
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime._private import data_ptr_address
 from wrapper_ir.runtime.apart import elements
-from wrapper_ir.toolchain.native import Extension
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-_EXTENSION: Final = Extension("wir_addresses", "cuda/addresses.cpp")
 
 _FEW: Final = 4
 """Up to this many addresses, a comparison in Python is as fast."""
@@ -79,11 +76,13 @@ def realigned(tensor: Tensor, alignment: int) -> Tensor:
 @functools.cache
 def _native() -> Any:  # noqa: ANN401 - a module
     """Return the native comparisons; ``None`` if they cannot be compiled or used."""
+    from wrapper_ir.toolchain.native import Extension  # noqa: PLC0415 - packages compile nothing
+
     address = data_ptr_address()
     if not address:
         return None
     try:
-        module = _EXTENSION.load()
+        module = Extension("wir_addresses", "cuda/addresses.cpp").load()
     except WrapperIRError:
         return None
     module.setup(address, Tensor)
