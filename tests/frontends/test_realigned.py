@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 def _as_on_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch._dynamo.reset()
     monkeypatch.setattr("torch._inductor.compile_fx.is_gpu", lambda _: True)
-    monkeypatch.setattr("torch._inductor.utils.is_gpu", lambda _: True)
+    for module in ("compile_fx", "graph"):
+        monkeypatch.setattr(
+            f"torch._inductor.{module}.should_assume_input_aligned",
+            torch._inductor.utils.tensor_is_aligned,
+        )
     with (
         torch._inductor.config.patch(fx_graph_cache=False),
         torch._functorch.config.patch(enable_autograd_cache=False),
