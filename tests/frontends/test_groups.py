@@ -306,6 +306,21 @@ def test_a_graph_that_asks_for_its_rank_is_not_shared(
     assert found == ([(1, 0), (1, 0), (1, 0)] if is_rank else [(1, 0), (0, 1), (0, 1)])
 
 
+def test_a_graph_that_is_compiled_during_another_leaves_torch_as_it_was() -> None:
+    from torch.distributed.device_mesh import DeviceMesh
+
+    def replaced() -> tuple[object, object]:
+        return vars(DeviceMesh).get("_coordinate_on_dim"), vars(dist.ProcessGroup)["rank"]
+
+    before = replaced()
+    with compat.asked_for_rank(lambda _: None):
+        outer = replaced()
+        with compat.asked_for_rank(lambda _: None):
+            assert replaced() != outer
+        assert replaced() == outer
+    assert replaced() == before
+
+
 def test_a_graph_that_holds_its_rank_is_compiled_by_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

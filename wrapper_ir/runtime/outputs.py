@@ -67,7 +67,7 @@ class NoOutError(WrapperIRError, TypeError):
 
 
 _ALIGNMENT: Final = 16
-"""The most bytes that kernels of GPUs load and store at a time."""
+"""The most bytes that kernels of GPUs load and store at a time; as in ``wir/out.h``."""
 
 
 class Given(tuple[Tensor | None, ...]):
@@ -83,7 +83,7 @@ class Given(tuple[Tensor | None, ...]):
 
 
 def _is_odd(tensor: Tensor | None) -> bool:
-    return tensor is not None and tensor.is_cuda and tensor.data_ptr() % _ALIGNMENT != 0
+    return tensor is not None and not tensor.is_cpu and tensor.data_ptr() % _ALIGNMENT != 0
 
 
 def check_out(

@@ -163,7 +163,7 @@ class Entry:
     def _realign(self) -> None:
         """Write the line that copies inputs at odd addresses."""
         found = realigned_inputs(self._program)
-        if found:
+        if found:  # multiples of the largest power of two are multiples of all
             how = keyword("alignment", str(max(found.values())))
             made = call(self._context.helper("Realigned"), *map(str, found), how)
             self._context.define("checks", "realign", made)

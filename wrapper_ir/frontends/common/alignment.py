@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-from torch._subclasses import FakeTensor
 
 from wrapper_ir.frontends.common.exported import PLAIN
 
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
 
 def is_misaligned(tensor: Tensor, bytes_: int) -> bool:
     """Return whether a tensor with memory begins at no multiple of so many bytes."""
-    if isinstance(tensor, FakeTensor):  # whose storages all begin at one
-        return bool(tensor.storage_offset() * tensor.element_size() % bytes_)
     if type(tensor) not in PLAIN or tensor.layout != torch.strided:
         return False
     return tensor.data_ptr() % bytes_ != 0

@@ -504,6 +504,7 @@ def asked_for_rank(ask: Callable[[FrameType | None], None]) -> Iterator[None]:
     mesh: Any = DeviceMesh
     name, get_rank = "_coordinate_on_dim", torch.distributed.get_rank.__code__
     stock, rank = vars(group)["rank"], group.rank
+    outer = vars(mesh).get(name)  # of a graph during which this one is compiled
 
     def rank_of(self: Any) -> Any:
         frame = sys._getframe(1)
@@ -530,7 +531,10 @@ def asked_for_rank(ask: Callable[[FrameType | None], None]) -> Iterator[None]:
         yield
     finally:
         group.rank = stock
-        delattr(mesh, name)
+        if outer is None:
+            delattr(mesh, name)
+        else:
+            setattr(mesh, name, outer)
 
 
 def decides_with_others() -> bool:

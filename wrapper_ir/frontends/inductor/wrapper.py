@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
+from wrapper_ir.analysis.borders import realigned_inputs
 from wrapper_ir.emitters.base import EmitError
 from wrapper_ir.errors import UnsupportedError
 from wrapper_ir.frontends.common.alignment import is_misaligned
@@ -301,8 +302,8 @@ class NotingWrapper(_Notes, compat.PythonWrapperCodegen):
         graph: Any = V.graph
         keep_whole(graph)
         if not self.session.capture:
-            realigned = (getattr(each, "realigned", 0) for each in program.inputs)
-            graph._defers_input_alignment = any(realigned)
+            if self.realigns:
+                graph._defers_input_alignment = bool(realigned_inputs(program))
             sessions.statistics.count_program()
             for recorder in sessions.open_recorders(self.session):
                 recorder.add(program, graph.module)

@@ -31,6 +31,7 @@ from wrapper_ir.emitters.registry import make_emitter
 from wrapper_ir.frontends.common.alignment import is_misaligned
 from wrapper_ir.frontends.common.exported import memory_key
 from wrapper_ir.frontends.inductor.capture_model import capture
+from wrapper_ir.frontends.inductor.compat import GPU_ALIGN_BYTES
 from wrapper_ir.frontends.inductor.distributed_tensors import held_by
 from wrapper_ir.frontends.inductor.export_guards import FixedSizeWarning, LostSizesWarning
 from wrapper_ir.frontends.inductor.jitted.structure import (
@@ -51,9 +52,6 @@ if TYPE_CHECKING:
 
     from wrapper_ir.frontends.inductor.jitted.reached import Reached
 
-
-#: Of how many bytes kernels may load at a time, if addresses are multiples of it.
-_ALIGNMENT: Final = 16
 
 #: What a program does not repeat, or what no test of a call would notice.
 _UNSEEN: Final = frozenset(
@@ -290,7 +288,7 @@ def _examples(tensors: Sequence[Tensor], others: Sequence[Tensor]) -> list[Tenso
                 _like(each)
                 if each.is_inference()
                 or shared[each.untyped_storage().data_ptr()] > 1
-                or is_misaligned(each, _ALIGNMENT)
+                or is_misaligned(each, GPU_ALIGN_BYTES)
                 else each
             )
             for each in tensors
@@ -298,8 +296,8 @@ def _examples(tensors: Sequence[Tensor], others: Sequence[Tensor]) -> list[Tenso
 
 
 def _like(tensor: Tensor) -> Tensor:
-    """Return a tensor of the same layout that begins as far from a multiple of 16 bytes."""
-    offset = tensor.data_ptr() % _ALIGNMENT // tensor.element_size()
+    """Return a tensor of the same layout that begins as far from an even address."""
+    offset = tensor.data_ptr() % GPU_ALIGN_BYTES // tensor.element_size()
     count = offset + elements(tensor.shape, tensor.stride())
     memory = torch.empty(count, dtype=tensor.dtype, device=tensor.device)
     made = memory.as_strided(tensor.shape, tensor.stride(), offset)

@@ -1,7 +1,6 @@
 // Inputs at addresses that kernels rely on.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include <wir/layout.h>
