@@ -12,10 +12,29 @@ import torch.distributed.tensor as distributed
 from torch import Tensor
 from torch.testing._internal.two_tensor import TwoTensor
 
+from tests.frontends.recorded_scenes import (
+    SCENES,
+    called_by_hand,
+    check,
+    checkpointed,
+    compiled_autograd,
+    gradients_of_odd_kinds,
+    graph_of_a_gradient,
+    hooks,
+    hooks_of_saved_tensors,
+    one_result_used,
+    play,
+    product,
+    profiled,
+    twice_backward,
+    two_results,
+    values,
+    what_a_node_shows,
+)
 from tests.frontends.support import ours
 from tests.release import TORCH
 from wrapper_ir.aot import load
-from wrapper_ir.frontends.inductor import overlaps, straight
+from wrapper_ir.frontends.inductor import overlaps, straight, straight_gradients
 from wrapper_ir.frontends.inductor.straight_subclasses import taken_apart
 
 if TYPE_CHECKING:
@@ -33,7 +52,7 @@ pytestmark = [
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Call graphs from C++, and from Python, as where the module is not compiled yet."""
     if request.param == "Python":
-        for module in (straight, overlaps):
+        for module in (straight, straight_gradients, overlaps):
             monkeypatch.setattr(module, "module_if_made", lambda: None)
     else:
         load.extension_module()
@@ -150,18 +169,23 @@ def test_overlapping_arguments_run_op_by_op() -> None:
 
 
 def test_what_goes_through_torch_says_why(hindrances: Callable[[], set[str]]) -> None:
-    x, weight = pair(3), torch.ones(3, requires_grad=True)
-    twice, weighted = ours(lambda x: x * 2), ours(lambda x: (x * 2).a * weight)
+    x = pair(3)
+    twice = ours(lambda x: x * 2)
     for _ in range(3):
         assert torch.equal(twice(x).b, x.b * 2)
     assert hindrances() == {"results are tensor subclasses"}
-    for _ in range(3):
+
+
+def test_a_weight_beside_a_subclass_is_trained(through_torch: list[Any]) -> None:
+    weight = torch.ones(3, requires_grad=True)
+    weighted, x = ours(lambda x: (x * 2).a * weight), pair(3)
+    for _ in range(4):
         found = weighted(x)
         found.sum().backward()
         assert torch.equal(found, x.a * 2)
     assert weight.grad is not None
-    assert torch.equal(weight.grad, x.a * 6)
-    assert "gradients go through tensor subclasses" in hindrances()
+    assert torch.equal(weight.grad, x.a * 8)
+    assert len(through_torch) == 3  # once forward, and twice backward
 
 
 @pytest.mark.usefixtures("own_group")
@@ -185,6 +209,98 @@ def test_distributed_tensors(through_torch: list[Any], hindrances: Callable[[], 
             torch.testing.assert_close(compiled(x), expected + total)
     assert len(through_torch) == 1
     assert not hindrances()
+
+
+#: The scenes in which a node has to do with what its arguments are.
+OFTEN = (
+    twice_backward,
+    graph_of_a_gradient,
+    gradients_of_odd_kinds,
+    one_result_used,
+    what_a_node_shows,
+    called_by_hand,
+    hooks,
+    hooks_of_saved_tensors,
+    checkpointed,
+    compiled_autograd,
+    profiled,
+)
+
+
+def rare(value: Any) -> Any:
+    return pytest.param(value, marks=pytest.mark.long)
+
+
+def of_local(x: Tensor, weight: Any) -> Tensor:
+    return product(x, weight.to_local())
+
+
+def of_local_twice(x: Tensor, weight: Any) -> tuple[Tensor, Tensor]:
+    return two_results(x, weight.to_local())
+
+
+def of_rows(x: Tensor, weight: Any) -> Tensor:
+    return (x @ weight.to_local()).sin() * 2
+
+
+def of_shards(x: Tensor, weight: Any) -> Tensor:
+    """The product of distributed tensors of several placements: the mesh is needed backward."""
+    spread = distributed.DTensor.from_local(x, weight.device_mesh, run_check=False)
+    y = (spread @ weight).redistribute(placements=[distributed.Replicate()])
+    return y.to_local().sin() * 2
+
+
+@pytest.mark.usefixtures("own_group", "few_objects")
+@pytest.mark.parametrize("emitter", ["python", "cpp", "fx"])
+@pytest.mark.parametrize("function", [of_rows, of_shards])
+def test_distributed_weights_are_trained(
+    function: Callable[..., Any],
+    emitter: str,
+    through_torch: list[Any],
+    hindrances: Callable[[], set[str]],
+) -> None:
+    mesh = dist.init_device_mesh("cpu", (1,))
+
+    def train(compiled: Callable[..., Any]) -> list[Any]:
+        torch.manual_seed(0)
+        placed = distributed.distribute_tensor(torch.randn(4, 4), mesh, [distributed.Shard(0)])
+        weight = torch.nn.Parameter(placed)
+        seen = []
+        for rows in (4, 4, 4, 2, 2, 2, 3, 4):
+            compiled(torch.randn(rows, 4), weight).square().sum().backward()
+            seen.append((type(weight.grad).__name__, values(weight.grad)))
+            with torch.no_grad():
+                weight -= 0.1 * weight.grad
+            weight.grad = None
+        return seen
+
+    wanted = train(torch.compile(function, fullgraph=True))
+    torch._dynamo.reset()
+    through_torch.clear()
+    assert train(ours(function, emitter, fullgraph=True)) == wanted
+    assert not hindrances()
+    # Of both graphs, that of one size and that of all: once forward, and twice backward.
+    assert len(through_torch) == 6
+
+
+@pytest.mark.usefixtures("own_group", "few_objects")
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
+@pytest.mark.parametrize("way", ["C++", rare("Python")], indirect=True)
+@pytest.mark.parametrize(
+    "scene",
+    [pytest.param(each, marks=[] if each in OFTEN else pytest.mark.long) for each in SCENES],
+)
+def test_what_a_caller_sees_of_distributed_weights(scene: Callable[..., Any], way: str) -> None:
+    mesh = dist.init_device_mesh("cpu", (1,))
+
+    def made(values: Tensor) -> Tensor:
+        return distributed.distribute_tensor(values, mesh, [distributed.Shard(0)]).detach()
+
+    function = of_local_twice if scene is one_result_used else of_local
+    wanted = play(scene, torch.compile(function), made)
+    torch._dynamo.reset()
+    emitter = "cpp" if way == "C++" else "python"
+    check(scene, play(scene, ours(function, emitter), made), wanted, emitter)
 
 
 @pytest.mark.parametrize("emitter", ["python", "cpp"])

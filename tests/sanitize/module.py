@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 import wrapper_ir as wir
-from tests.frontends import test_straight_gradients as scenes
+from tests.frontends import recorded_scenes as scenes
 from tests.frontends.support import ours
 from tests.sanitize.corpus import FLAGS, sanitized
 from wrapper_ir.aot import load

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from itertools import chain, compress, repeat
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
@@ -260,11 +261,12 @@ def pass_by(
     in ``values`` at call time, since a module gets its own after it runs.
     """
     dropped = frozenset(inputs)
+    is_given = [position not in dropped for position in range(max(dropped, default=-1) + 1)]
     added = sorted((*results, *constants))
 
     def call_without(args: list[Any]) -> tuple[Any, ...]:
         passed = {position: args[position] for position in results.values()}
-        given = [arg for position, arg in enumerate(args) if position not in dropped]
+        given = [*compress(args, chain(is_given, repeat(1)))]
         args.clear()  # so that the program may free what it is given
         found = call(given)
         if not added:

@@ -238,6 +238,15 @@ def saved_inputs(metadata: Any) -> frozenset[int]:
     return frozenset(position for position, is_given in enumerate(is_input) if is_given)
 
 
+def backward_epilogue(function: Any) -> Any:
+    """Return what makes the gradients of arguments of what a backward graph returns.
+
+    Args:
+        function: AOTAutograd's ``CompiledFunction`` for the graph.
+    """
+    return function._bw_epilogue_fn
+
+
 #: What AOTAutograd does after a graph has run: it changes arguments, and makes views of them.
 RuntimeEpilogue: Any = getattr(runtime_wrappers, "_RuntimeForwardEpilogue", None)
 

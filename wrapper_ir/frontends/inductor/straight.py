@@ -116,7 +116,7 @@ def hindrances(wrapper: Any, metadata: Any, *, has_subclasses: bool) -> tuple[st
     if wrapper.trace_joint:
         facts |= straight_gradients.facts(metadata)
     if has_subclasses:
-        facts |= straight_subclasses.facts(metadata, trace_joint=wrapper.trace_joint)
+        facts |= straight_subclasses.facts(metadata)
     return tuple(words for words, holds in facts.items() if holds)
 
 
@@ -167,12 +167,14 @@ def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
         if not isinstance(inside, CompiledFxGraph):
             return made
         found = hindrances(self, runtime_metadata, has_subclasses=has_subclasses)
+        parts = straight_subclasses.parts_of(runtime_metadata) if has_subclasses else None
         apply = None
         if function and not found:
             apply = straight_gradients.straight_apply(
                 function,
                 runtime_metadata,
                 inside,
+                parts=parts,
                 has_autocast=self.disable_amp,
                 switches=_SWITCHES,
             )
@@ -188,7 +190,7 @@ def noting_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
             detached=tuple(self.indices_of_inps_to_detach) if self.trace_joint else (),
             has_autocast=self.disable_amp,
             finish=finish,
-            parts=straight_subclasses.parts_of(runtime_metadata) if has_subclasses else None,
+            parts=parts,
             hindrances=found,
             frame=current_frame(),
         )
@@ -260,7 +262,7 @@ def _straight(stock: Callable[..., Any], graph: Graph) -> Callable[..., Any]:
         if is_off := _is_grad_enabled() is not is_recorded:
             _set_grad_enabled(is_recorded)
         try:
-            results = run(*given)
+            results = run(*(args if is_recorded else given))
         finally:
             if is_off:
                 _set_grad_enabled(not is_recorded)

@@ -9,6 +9,9 @@ module is not compiled yet, in Python. Since torch 2.14 half of its nodes is C++
 nodes are torch's own, and a backward pass that is unusual goes through torch's functions: the
 first, and those with a graph of their own, under transforms, or with gradients that are no plain
 tensors.
+
+Autograd sees arguments that are tensor subclasses as they are. They are taken apart on the way to
+the forward graph, and a function that torch generates makes such tensors of their gradients.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from wrapper_ir.frontends.inductor.compat import (
     OutputType,
     PlainTensorMeta,
     RecordedEpilogue,
+    backward_epilogue,
     compiled_autograd,
     external_objects,
     mark_dynamic,
@@ -33,6 +37,7 @@ from wrapper_ir.frontends.inductor.compat import (
     saved_inputs,
     without_entry,
 )
+from wrapper_ir.frontends.inductor.straight_subclasses import Part, taken_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -80,7 +85,6 @@ def facts(metadata: Any) -> dict[str, Any]:
         "random numbers are counted outside": metadata.is_rng_op_functionalized,
         "ops with effects are kept in order, backward": metadata.num_backward_tokens,
         "arguments with gradients change, backward": written,
-        "objects are saved": metadata.num_opaque_objects_saved_for_bw,
         "gradients are tensor subclasses": not all(
             isinstance(tangent, PlainTensorMeta) for tangent in tangents
         ),
@@ -102,6 +106,7 @@ def straight_apply(
     metadata: Any,
     compiled: Any,
     *,
+    parts: tuple[Part, ...] | None,
     has_autocast: bool,
     switches: tuple[tuple[Mapping[str, Any], str], ...],
 ) -> Any:
@@ -111,10 +116,11 @@ def straight_apply(
         function: AOTAutograd's ``CompiledFunction`` for the graph.
         metadata: Its ``ViewAndMutationMeta``.
         compiled: The compiled graph.
+        parts: What its arguments are taken apart to if some are tensor subclasses, or None.
         has_autocast: Whether the graph was compiled under autocast, which is off while it runs.
         switches: Variables that send passes through torch's functions while they are on.
     """
-    graph = _Recorded(function, metadata, compiled, has_autocast, switches)
+    graph = _Recorded(function, metadata, compiled, parts, has_autocast, switches)
     module = module_if_made()
     forward, backward = _in_python(graph) if module is None else _in_cpp(graph, module)
     made: Any = type(function)(function.__name__, (function,), {"forward": forward})
@@ -152,6 +158,7 @@ class _Recorded(NamedTuple):
     function: Any
     metadata: Any
     compiled: Any
+    parts: tuple[Part, ...] | None
     has_autocast: bool
     switches: tuple[tuple[Mapping[str, Any], str], ...]
 
@@ -179,10 +186,18 @@ class _Recorded(NamedTuple):
         """The layouts of these gradients."""
         return tuple(tangent.memory_format for tangent in self.metadata.subclass_tangent_meta)
 
+    @property
+    def wrap(self) -> Callable[[Any], Any] | None:
+        """What makes tensor subclasses of what the backward graph returns; None if it makes none.
+
+        Torch generates it for the graph.
+        """
+        return backward_epilogue(self.function) if self.parts else None
+
 
 def _in_python(graph: _Recorded) -> tuple[Any, Any]:
     """Return the forward and the backward function."""
-    forward = _forward(graph.metadata, graph.compiled)
+    forward = _forward(graph)
     return (
         staticmethod(without_autocast(forward) if graph.has_autocast else forward),
         _backward(graph),
@@ -193,13 +208,14 @@ def _in_cpp(graph: _Recorded, module: Any) -> tuple[Any, Any]:
     """Return the same as functions of the module."""
     metadata = graph.metadata
     unchecked = metadata.num_tensors_saved_with_no_vc_check or 0
+    objects = metadata.num_opaque_objects_saved_for_bw or 0
     symbols = metadata.num_symints_saved_for_bw or 0
     dynamic = tuple(metadata.dynamic_saved_tensors_idxs.items())
     hides = any(epilogue(metadata).values())
     viewed, fixed = ((), ()) if hides else _kinds_of_results(metadata)
     forward = module.Recorded(
         graph=vars(graph.compiled),
-        save=_saving(metadata) if unchecked or symbols or dynamic else None,
+        save=_saving(metadata) if unchecked or objects or symbols or dynamic else None,
         finish=_finishing(metadata),
         mark=mark_dynamic,
         dynamic=dynamic,
@@ -210,15 +226,18 @@ def _in_cpp(graph: _Recorded, module: Any) -> tuple[Any, Any]:
         callback=_frame_callback,
         restrided=restrided,
         layouts=graph.layouts,
+        wrap=graph.wrap,
         returned=metadata.num_forward_returns,
         saved=metadata.tensors_saved_for_backwards_with_vc_check_slice.start,
         unchecked=unchecked,
+        objects=objects,
         symbols=symbols,
         inputs=tuple(saved_inputs(metadata)),
         viewed=viewed,
         fixed=fixed,
         given=graph.given,
         strides=tuple(map(_fixed, graph.layouts)),
+        apart=graph.parts,
         hides=hides,
         has_autocast=graph.has_autocast,
         frees_saved=bool(metadata.bw_donated_idxs),
@@ -249,13 +268,17 @@ def _fixed(layout: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     return tuple(map(int, layout.size)), tuple(map(int, layout.stride))
 
 
-def _forward(metadata: Any, compiled: Any) -> Callable[..., Any]:
+def _forward(graph: _Recorded) -> Callable[..., Any]:
     """Return what runs the graph, and notes what its backward pass needs."""
+    metadata, compiled, parts = graph.metadata, graph.compiled, graph.parts
     returned = slice(metadata.num_forward_returns)
     save, finish = _saving(metadata), _finishing(metadata)
 
     def forward(context: Any, *args: Any) -> Any:
-        outputs = compiled.current_callable([*args])
+        given = taken_apart(parts, args)
+        if given is None:
+            raise TypeError("an argument changed while it was taken apart")
+        outputs = compiled.current_callable([*given])
         save(context, outputs)
         if external_objects:
             note_external_objects(context)
@@ -272,6 +295,8 @@ def _saving(metadata: Any) -> Callable[[Any, Any], None]:
     checked = metadata.tensors_saved_for_backwards_with_vc_check_slice
     unchecked = metadata.tensors_saved_for_backwards_no_vc_check_slice
     count = metadata.num_tensors_saved_with_no_vc_check
+    objects = metadata.opaque_objects_saved_for_backwards_slice
+    has_objects = bool(metadata.num_opaque_objects_saved_for_bw)
     symbols = metadata.symints_saved_for_backwards_slice
     has_symbols = bool(metadata.num_symints_saved_for_bw)
     inputs = saved_inputs(metadata)
@@ -288,6 +313,8 @@ def _saving(metadata: Any) -> Callable[[Any, Any], None]:
             context._tensors_no_vc_check = saved[-count:]
             del saved[-count:]
         context.to_save = tuple(saved)
+        if has_objects:
+            context.opaque_objects = outputs[objects]
         if has_symbols:
             context.symints = outputs[symbols]
 
@@ -342,7 +369,7 @@ def _through_torch(function: Any, note: Callable[[Any], None]) -> Callable[[Any,
 def _backward(graph: _Recorded) -> Callable[[Any, list[Any]], Any]:
     """Return what runs the compiled backward graph, or torch's functions where more is to do."""
     metadata, given, layouts = graph.metadata, graph.given, graph.layouts
-    ready: Any = None
+    wrap, ready = graph.wrap, None
 
     def note(found: Any) -> None:
         nonlocal ready
@@ -364,20 +391,29 @@ def _backward(graph: _Recorded) -> Callable[[Any, list[Any]], Any]:
         ):
             return stock(node, gradients)
         values = [*node.symints, *node.saved_tensors, *node._tensors_no_vc_check]
+        values += node.opaque_objects
         values += [
             restrided(gradients[position], layout)
             for position, layout in zip(given, layouts, strict=True)
         ]
         gradients.clear()
         node.maybe_clear_saved_tensors()
-        run = ready.current_callable
-        if _is_in_thread("context") and (context := _of_thread("context")) is not None:
-            run = partial(context.copy().run, run)  # context variables as they were
+        run: Callable[[list[Any]], Any] = ready.current_callable
         if graph.has_autocast:
             run = without_autocast(run)
+        if wrap is not None:
+            run = _wrapping(run, wrap)
+        if _is_in_thread("context") and (context := _of_thread("context")) is not None:
+            run = partial(context.copy().run, run)  # context variables as they were
         return tuple(run(values))
 
     return backward
+
+
+def _wrapping(
+    run: Callable[[list[Any]], Any], wrap: Callable[[Any], Any]
+) -> Callable[[list[Any]], Any]:
+    return lambda values: wrap(run(values))
 
 
 def is_on(switch: tuple[Mapping[str, Any], str]) -> bool:

@@ -3,8 +3,8 @@
 A graph takes the plain tensors that they hold, and objects such as the mesh of devices.
 AOTAutograd's wrapper takes them out by attributes that are known when the graph is compiled, and
 checks the type of each subclass. Both are done on the way to the program, in C++ or here. Where
-results are subclasses or gradients are recorded, where sizes of subclasses are inputs of the graph,
-and where tensors wait for a collective that is in flight, torch's wrapper runs as it is.
+results are subclasses, where sizes of subclasses are inputs of the graph, and where tensors wait
+for a collective that is in flight, torch's wrapper runs as it is.
 """
 
 from __future__ import annotations
@@ -50,18 +50,16 @@ def inside_of(function: Any) -> Any:
     return getattr(function, "__dict__", {}).get(_KEY)
 
 
-def facts(metadata: Any, *, trace_joint: bool) -> dict[str, Any]:
+def facts(metadata: Any) -> dict[str, Any]:
     """Return what only torch's wrapper for subclasses does, in words, and whether it does it.
 
     Args:
         metadata: AOTAutograd's ``ViewAndMutationMeta`` of a graph that takes subclasses, or returns
             them.
-        trace_joint: Whether gradients are recorded.
     """
     given = [each for each in metadata.subclass_inp_meta if isinstance(each, SubclassCreationMeta)]
     results = metadata.subclass_fw_graph_out_meta
     return {
-        "gradients go through tensor subclasses": trace_joint,
         "results are tensor subclasses": not all(isinstance(x, PlainTensorMeta) for x in results),
         "sizes of tensor subclasses are inputs": not all(map(_is_static, given)),
         "tensors that a collective fills are waited for": getattr(metadata, "act_input_paths", ()),

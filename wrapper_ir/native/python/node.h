@@ -148,24 +148,21 @@ inline bool RecordingNode::run(Function* program, Taken taken, variable_list* re
   return true;
 }
 
-// The same with an emitted function of Python.
+// The same with an emitted function of Python, and where objects of Python go in or come out.
 inline bool RecordingNode::call(PyObject* emitted, Taken taken, variable_list* results) {
   const std::size_t count = taken.tensors.size();
   const Object values =
       pybind11::reinterpret_steal<Object>(PyList_New(static_cast<Py_ssize_t>(count)));
   for (std::size_t i = 0; values.ptr() != nullptr && i < count; ++i) {
     const auto position = static_cast<Py_ssize_t>(i);
-    PyObject* value = position < recorded()->symbols
-                          ? Py_NewRef(PyTuple_GET_ITEM(taken.numbers.ptr(), position))
-                          : THPVariable_Wrap(std::move(taken.tensors[i]));
+    PyObject* value = taken.object(recorded(), position);
+    value = value != nullptr ? Py_NewRef(value) : THPVariable_Wrap(std::move(taken.tensors[i]));
     if (value == nullptr) return false;
     PyList_SET_ITEM(values.ptr(), position, value);
   }
   if (values.ptr() == nullptr) return false;
-  std::optional<c10::impl::ExcludeDispatchKeyGuard> no_autocast;
-  if (recorded()->has_autocast) no_autocast.emplace(c10::autocast_dispatch_keyset);
-  const Object made = pybind11::reinterpret_steal<Object>(
-      in_context([emitted, &values] { return PyObject_CallOneArg(emitted, values.ptr()); }));
+  const Object made = pybind11::reinterpret_steal<Object>(in_context(
+      [&] { return call_backward_graph(recorded(), emitted, values.ptr()); }));
   if (made.ptr() == nullptr) return false;
   const std::vector<bool>& is_variable = held().is_variable_input;
   if (static_cast<std::size_t>(PyTuple_GET_SIZE(made.ptr())) < is_variable.size()) {
@@ -189,7 +186,7 @@ inline variable_list RecordingNode::apply(variable_list&& gradients) {
     if (emitted.ptr() == nullptr) throw_error();
     const std::size_t count = count_inputs(recorded(), held());
     Function* program = program_for(recorded(), emitted.ptr(), held(), count);
-    const bool is_python = Py_TYPE(emitted.ptr()) != function_type;
+    const bool is_python = Py_TYPE(emitted.ptr()) != function_type || !recorded()->is_plain();
     Taken taken;
     taken.tensors.reserve(count);
     if ((is_python || program != nullptr) && take(gradients, &taken)) {

@@ -37,6 +37,7 @@ struct Recorded {
     kCallback,   // returns Dynamo's callback, or None
     kRestrided,  // gives a gradient the layout that the backward graph was compiled for
     kLayouts,    // such layouts, for `kRestrided`
+    kWrap,       // makes tensor subclasses of what the backward graph returns, or None
     kReady,      // the dict of the backward graph; or None, before its first pass
     kNode,       // the class of nodes, or None: no call is recorded by a node of ours
     kApply,      // torch's function that records a call
@@ -50,12 +51,14 @@ struct Recorded {
   Py_ssize_t returned;              // how many results are returned
   Py_ssize_t first_saved;           // from which on they are saved: tensors, then those
   Py_ssize_t unchecked;             // that may be overwritten, then
+  Py_ssize_t objects;               // objects, then
   Py_ssize_t symbols;               // numbers
   std::vector<Py_ssize_t>* inputs;  // which saved tensors are arguments, and saved as they are
   std::vector<Py_ssize_t>* viewed;  // which results are returned as views of themselves
   std::vector<Py_ssize_t>* fixed;   // which results have no gradient
   std::vector<Py_ssize_t>* given;   // positions of gradients that the backward graph takes
   std::vector<Layout>* layouts;     // their layouts
+  std::vector<::wir_py::Part>* apart;  // what arguments are taken apart to; empty if all are plain
   bool has_autocast, is_deterministic;
   bool frees_saved;  // the backward graph takes over what is saved: the graph must not be kept
   bool hides;        // `kFinish` does more than `viewed` and `fixed` say
@@ -65,6 +68,8 @@ struct Recorded {
 
   PyObject* part(Part which) const { return parts[which]; }
   bool has(Part which) const { return parts[which] != Py_None; }
+  // Whether the backward graph takes and gives tensors and numbers alone.
+  bool is_plain() const { return objects == 0 && !has(kWrap); }
   bool is_input(Py_ssize_t saved) const {
     return std::find(inputs->begin(), inputs->end(), saved) != inputs->end();
   }
@@ -96,10 +101,20 @@ inline bool save(const Recorded* self, PyObject* context, PyObject* results) {
   return PyObject_SetAttr(context, name, saved.ptr()) == 0;
 }
 
+// Who called has looked at the types of arguments.
+inline PyObject* refuse_parts() {
+  if (PyErr_Occurred() == nullptr) {
+    PyErr_SetString(PyExc_TypeError, "an argument changed while it was taken apart");
+  }
+  return nullptr;
+}
+
 // Run the graph for a context and the arguments after it.
 inline PyObject* forward(const Recorded* self, PyObject* const* args, Py_ssize_t count) {
+  TakenApart taken;
+  if (!taken.take(*self->apart, args + 1, count - 1)) return refuse_parts();
   Object results = pybind11::reinterpret_steal<Object>(
-      run_graph(self->part(Recorded::kGraph), self->has_autocast, args + 1, count - 1));
+      run_graph(self->part(Recorded::kGraph), self->has_autocast, taken.data(), taken.size()));
   if (results.ptr() != nullptr && !PyTuple_CheckExact(results.ptr())) {
     results = pybind11::reinterpret_steal<Object>(PySequence_Tuple(results.ptr()));
   }
@@ -165,9 +180,13 @@ inline int is_usual(const Recorded* self, PyObject* node, PyObject* gradients) {
   return is_noted < 0 ? -1 : is_noted == 0;
 }
 
-// The names under which a node has numbers, and tensors that may be overwritten.
+// The names under which a node has numbers, objects, and tensors that may be overwritten.
 inline PyObject* symbols_name() {
   static PyObject* const name = PyUnicode_InternFromString("symints");
+  return name;
+}
+inline PyObject* objects_name() {
+  static PyObject* const name = PyUnicode_InternFromString("opaque_objects");
   return name;
 }
 inline PyObject* unchecked_name() {
@@ -216,6 +235,7 @@ inline Object inputs_of(const Recorded* self, PyObject* node, PyObject* gradient
   if (self->symbols != 0 && !append(values.ptr(), node, symbols_name())) return {};
   if (!append(values.ptr(), node, saved)) return {};
   if (self->unchecked != 0 && !append(values.ptr(), node, unchecked_name())) return {};
+  if (self->objects != 0 && !append(values.ptr(), node, objects_name())) return {};
   const auto wrap = [&values](at::Tensor&& tensor) {
     const Object made = pybind11::reinterpret_steal<Object>(THPVariable_Wrap(std::move(tensor)));
     return made.ptr() != nullptr && PyList_Append(values.ptr(), made.ptr()) == 0;
@@ -223,21 +243,43 @@ inline Object inputs_of(const Recorded* self, PyObject* node, PyObject* gradient
   return append_gradients(self, gradients, wrap) ? values : Object();
 }
 
-// What a backward graph takes, without objects of Python for tensors. Numbers come first.
+// What a backward graph takes, without objects of Python for tensors. Numbers come first, and other
+// objects before gradients.
 struct Taken {
-  Object numbers;                   // a tuple, or null: there are none
-  std::vector<at::Tensor> tensors;  // undefined in the places of numbers
+  Object numbers, objects;          // tuples, or null: there are none
+  std::vector<at::Tensor> tensors;  // undefined in the places of numbers and objects
+
+  // The number or object in a place; null: a tensor is.
+  PyObject* object(const Recorded* self, Py_ssize_t i) const {
+    if (i < self->symbols) return PyTuple_GET_ITEM(numbers.ptr(), i);
+    const auto end = static_cast<Py_ssize_t>(tensors.size() - self->given->size());
+    const Py_ssize_t place = i - (end - self->objects);
+    return place < 0 || i >= end ? nullptr : PyTuple_GET_ITEM(objects.ptr(), place);
+  }
 };
+
+// An attribute of a node, as a tuple of that size. Null: it is none, or a Python error is set.
+inline Object tuple_in(PyObject* node, PyObject* name, Py_ssize_t size) {
+  const Object found = attribute(node, name);
+  if (found.ptr() == nullptr) return {};
+  Object made = pybind11::reinterpret_steal<Object>(PySequence_Tuple(found.ptr()));
+  return made.ptr() != nullptr && PyTuple_GET_SIZE(made.ptr()) == size ? made : Object();
+}
 
 // Take numbers. False: there are not as many as there should be, or a Python error is set.
 inline bool take_numbers(const Recorded* self, PyObject* node, Taken* taken) {
   if (self->symbols == 0) return true;
-  const Object found = attribute(node, symbols_name());
-  if (found.ptr() == nullptr) return false;
-  taken->numbers = pybind11::reinterpret_steal<Object>(PySequence_Tuple(found.ptr()));
-  if (taken->numbers.ptr() == nullptr) return false;
+  taken->numbers = tuple_in(node, symbols_name(), self->symbols);
   taken->tensors.resize(static_cast<std::size_t>(self->symbols));
-  return PyTuple_GET_SIZE(taken->numbers.ptr()) == self->symbols;
+  return taken->numbers.ptr() != nullptr;
+}
+
+// Take objects. False: as above.
+inline bool take_objects(const Recorded* self, PyObject* node, Taken* taken) {
+  if (self->objects == 0) return true;
+  taken->objects = tuple_in(node, objects_name(), self->objects);
+  taken->tensors.resize(taken->tensors.size() + static_cast<std::size_t>(self->objects));
+  return taken->objects.ptr() != nullptr;
 }
 
 // Take tensors that may be overwritten. False: as above.
@@ -265,7 +307,7 @@ bool take_saved(const Recorded* self, const Node& node, PyObject* object, Taken*
     if (node.has_freed_buffers != 0 || node.clear_saved_tensors_on_access) return false;
     if (!take_numbers(self, object, taken)) return false;
     for (const auto& each : node.saved_variables) taken->tensors.push_back(each.unpack(node.cdata));
-    return take_unchecked(self, object, taken);
+    return take_unchecked(self, object, taken) && take_objects(self, object, taken);
   }
   return false;
 }
@@ -273,13 +315,13 @@ bool take_saved(const Recorded* self, const Node& node, PyObject* object, Taken*
 // How many inputs a backward graph has.
 template <class Node>
 std::size_t count_inputs(const Recorded* self, const Node& node) {
-  return static_cast<std::size_t>(self->symbols + self->unchecked) + node.saved_variables.size() +
-         self->given->size();
+  return static_cast<std::size_t>(self->symbols + self->unchecked + self->objects) +
+         node.saved_variables.size() + self->given->size();
 }
 
 // The program of a backward graph if it takes that many inputs: numbers, then tensors; else null.
 inline Function* program_for(const Recorded* self, PyObject* emitted, std::size_t count) {
-  if (Py_TYPE(emitted) != function_type) return nullptr;
+  if (Py_TYPE(emitted) != function_type || !self->is_plain()) return nullptr;
   auto* function = reinterpret_cast<Function*>(emitted);
   const wir::ProgramInfo& info = *function->info;
   if (!function->boxed || info.num_inputs != count) return nullptr;
@@ -321,6 +363,19 @@ PyObject* in_context(Call call) {
   return PySequence_Tuple(made);
 }
 
+// Call the emitted function of a backward graph, and make tensor subclasses of what it returns.
+inline PyObject* call_backward_graph(const Recorded* self, PyObject* emitted, PyObject* values) {
+  PyObject* made;
+  {
+    std::optional<c10::impl::ExcludeDispatchKeyGuard> no_autocast;
+    if (self->has_autocast) no_autocast.emplace(c10::autocast_dispatch_keyset);
+    made = PyObject_CallOneArg(emitted, values);
+  }
+  if (made == nullptr || !self->has(Recorded::kWrap)) return made;
+  const Object results = pybind11::reinterpret_steal<Object>(made);
+  return PyObject_CallOneArg(self->part(Recorded::kWrap), made);
+}
+
 // Empty the list of gradients, and what a node has saved: a program frees what it alone holds.
 // False: a Python error is set.
 inline bool let_go(PyObject* node, PyObject* gradients) {
@@ -355,9 +410,7 @@ inline PyObject* backward(const Recorded* self, PyObject* node, PyObject* gradie
   if (PyErr_Occurred() != nullptr) return nullptr;
   const Object values = inputs_of(self, node, gradients);
   if (values.ptr() == nullptr || !let_go(node, gradients)) return nullptr;
-  std::optional<c10::impl::ExcludeDispatchKeyGuard> no_autocast;
-  if (self->has_autocast) no_autocast.emplace(c10::autocast_dispatch_keyset);
-  return in_context([&] { return PyObject_CallOneArg(emitted.ptr(), values.ptr()); });
+  return in_context([&] { return call_backward_graph(self, emitted.ptr(), values.ptr()); });
 }
 
 // Python's side.
@@ -404,31 +457,32 @@ inline PyObject* new_recorded(PyTypeObject* type, PyObject* args, PyObject* keyw
   static const char* names[] = {
       "graph",     "save",    "finish",       "mark",        "dynamic",
       "external",  "note",    "unusual",      "switches",    "callback",
-      "restrided", "layouts", "returned",     "saved",       "unchecked",
-      "symbols",   "inputs",  "viewed",       "fixed",       "given",
-      "strides",   "hides",   "has_autocast", "frees_saved", "is_deterministic",
-      nullptr};
+      "restrided", "layouts", "wrap",         "returned",    "saved",
+      "unchecked", "objects", "symbols",      "inputs",      "viewed",
+      "fixed",     "given",   "strides",      "apart",       "hides",
+      "has_autocast", "frees_saved", "is_deterministic", nullptr};
   std::array<PyObject*, Recorded::kParts> parts{};
   parts[Recorded::kReady] = parts[Recorded::kNode] = Py_None;
   parts[Recorded::kApply] = parts[Recorded::kCompiling] = Py_None;
-  Py_ssize_t returned, first, unchecked, symbols;
-  PyObject *inputs, *viewed, *fixed, *given, *strides;
+  Py_ssize_t returned, first, unchecked, objects, symbols;
+  PyObject *inputs, *viewed, *fixed, *given, *strides, *apart;
   int flags[4];
   using R = Recorded;
   if (!PyArg_ParseTupleAndKeywords(
-          args, keywords, "$O!OOOO!OOOO!OOO!nnnnO!O!O!O!O!pppp", const_cast<char**>(names),
+          args, keywords, "$O!OOOO!OOOO!OOO!OnnnnnO!O!O!O!O!Opppp", const_cast<char**>(names),
           &PyDict_Type, &parts[R::kGraph], &parts[R::kSave], &parts[R::kFinish], &parts[R::kMark],
           &PyTuple_Type, &parts[R::kDynamic], &parts[R::kExternal], &parts[R::kNote],
           &parts[R::kUnusual], &PyTuple_Type, &parts[R::kSwitches], &parts[R::kCallback],
-          &parts[R::kRestrided], &PyTuple_Type, &parts[R::kLayouts], &returned, &first, &unchecked,
-          &symbols, &PyTuple_Type, &inputs, &PyTuple_Type, &viewed, &PyTuple_Type, &fixed,
-          &PyTuple_Type, &given, &PyTuple_Type, &strides, &flags[0], &flags[1], &flags[2],
-          &flags[3])) {
+          &parts[R::kRestrided], &PyTuple_Type, &parts[R::kLayouts], &parts[R::kWrap], &returned,
+          &first, &unchecked, &objects, &symbols, &PyTuple_Type, &inputs, &PyTuple_Type, &viewed,
+          &PyTuple_Type, &fixed, &PyTuple_Type, &given, &PyTuple_Type, &strides, &apart, &flags[0],
+          &flags[1], &flags[2], &flags[3])) {
     return nullptr;
   }
   auto inputs_ = numbers_in(inputs), viewed_ = numbers_in(viewed), fixed_ = numbers_in(fixed);
   auto given_ = numbers_in(given);
   auto layouts = layouts_in(strides);
+  auto apart_ = parts_in(apart);
   if (PyErr_Occurred() != nullptr) return nullptr;
   if (layouts->size() != given_->size() ||
       PyTuple_GET_SIZE(parts[R::kLayouts]) != static_cast<Py_ssize_t>(given_->size())) {
@@ -443,12 +497,14 @@ inline PyObject* new_recorded(PyTypeObject* type, PyObject* args, PyObject* keyw
   self->returned = returned;
   self->first_saved = first;
   self->unchecked = unchecked;
+  self->objects = objects;
   self->symbols = symbols;
   self->inputs = inputs_.release();
   self->viewed = viewed_.release();
   self->fixed = fixed_.release();
   self->given = given_.release();
   self->layouts = layouts.release();
+  self->apart = apart_.release();
   self->hides = flags[0] != 0;
   self->has_autocast = flags[1] != 0;
   self->frees_saved = flags[2] != 0;
@@ -471,6 +527,7 @@ inline void delete_recorded(PyObject* object) {
   delete self->fixed;
   delete self->given;
   delete self->layouts;
+  delete self->apart;
   for (PyObject* each : self->parts) Py_XDECREF(each);
   type->tp_free(object);
   Py_DECREF(type);

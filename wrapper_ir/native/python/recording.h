@@ -83,10 +83,13 @@ class Recording {
   PyObject* wrap(Results& results);
   template <class Results>
   bool save(Results& results, const Returned& returned);
+  template <class Results>
+  bool keep(Results& results, PyObject* name, std::size_t first, std::size_t count);
 
   Recorded* self_;
   PyObject* const* args_;
   std::size_t count_;
+  TakenApart taken_;
   c10::SmallVector<const Variable*, 24> variables_;
   c10::SmallVector<bool, 24> needed_;
   Object emitted_;
@@ -95,10 +98,11 @@ class Recording {
   THPFunction& held() { return *reinterpret_cast<THPFunction*>(node_.ptr()); }
 };
 
-// Results are returned ones, tensors to save, and numbers to save.
+// Results are returned ones, tensors to save, objects, and numbers.
 template <class Results>
 bool Recording::has_right(const Results& results) const {
-  const auto end = static_cast<Py_ssize_t>(results.count_results()) - self_->symbols;
+  const auto end =
+      static_cast<Py_ssize_t>(results.count_results()) - self_->symbols - self_->objects;
   if (end < self_->first_saved + self_->unchecked || self_->first_saved < self_->returned)
     return false;
   for (Py_ssize_t i = self_->first_saved; i < end; ++i) {
@@ -117,9 +121,10 @@ inline bool Recording::is_usual() {
   if (PyObject_IsTrue(self.part(Recorded::kExternal)) != 0) return false;
   emitted_ = emitted_of(self.part(Recorded::kGraph));
   if (emitted_.ptr() == nullptr) return false;
+  if (!taken_.take(*self.apart, args_, static_cast<Py_ssize_t>(count_))) return false;
   if (Py_TYPE(emitted_.ptr()) == function_type) {
     const wir::ProgramInfo& info = *reinterpret_cast<Function*>(emitted_.ptr())->info;
-    if (info.num_inputs != count_) return false;
+    if (static_cast<Py_ssize_t>(info.num_inputs) != taken_.size()) return false;
   }
   return any_is_needed();
 }
@@ -168,10 +173,10 @@ inline PyObject* Recording::record() {
   ++self_->nodes;
   if (Py_TYPE(emitted_.ptr()) == function_type) {
     Run run(reinterpret_cast<Function*>(emitted_.ptr()), nullptr, false);
-    return run.take_inputs(args_) && run.execute() ? wrap(run) : nullptr;
+    return run.take_inputs(taken_.data()) && run.execute() ? wrap(run) : nullptr;
   }
   Object made = pybind11::reinterpret_steal<Object>(run_graph(
-      self_->part(Recorded::kGraph), self_->has_autocast, args_, static_cast<Py_ssize_t>(count_)));
+      self_->part(Recorded::kGraph), self_->has_autocast, taken_.data(), taken_.size()));
   if (made.ptr() == nullptr) return nullptr;
   if (!PyTuple_CheckExact(made.ptr())) {
     made = pybind11::reinterpret_steal<Object>(PySequence_Tuple(made.ptr()));
@@ -269,7 +274,9 @@ PyObject* Recording::wrap(Results& results) {
 // not keep what it is a view of. False: a Python error is set.
 template <class Results>
 bool Recording::save(Results& results, const Returned& returned) {
-  const std::size_t end = results.count_results() - static_cast<std::size_t>(self_->symbols);
+  const auto numbers = static_cast<std::size_t>(self_->symbols);
+  const auto objects = static_cast<std::size_t>(self_->objects);
+  const std::size_t end = results.count_results() - numbers - objects;
   variable_list saved;
   for (auto i = static_cast<std::size_t>(self_->first_saved); i < end; ++i) {
     saved.push_back(results.tensor_result(i));
@@ -296,12 +303,17 @@ bool Recording::save(Results& results, const Returned& returned) {
     }
     if (PyObject_SetAttr(node_.ptr(), unchecked_name(), unchecked.ptr()) < 0) return false;
   }
-  if (self_->symbols == 0) return true;
-  const Object numbers = pybind11::reinterpret_steal<Object>(
-      tuple_of(static_cast<std::size_t>(self_->symbols),
-               [&results, end](std::size_t i) { return results.result(end + i); }));
-  return numbers.ptr() != nullptr &&
-         PyObject_SetAttr(node_.ptr(), symbols_name(), numbers.ptr()) == 0;
+  return keep(results, objects_name(), end, objects) &&
+         keep(results, symbols_name(), end + objects, numbers);
+}
+
+// Keep results as an attribute of the node. False: a Python error is set.
+template <class Results>
+bool Recording::keep(Results& results, PyObject* name, std::size_t first, std::size_t count) {
+  if (count == 0) return true;
+  const Object kept = pybind11::reinterpret_steal<Object>(tuple_of(
+      count, [&results, first](std::size_t i) { return results.result(first + i); }));
+  return kept.ptr() != nullptr && PyObject_SetAttr(node_.ptr(), name, kept.ptr()) == 0;
 }
 
 // Mark the dimensions of saved tensors that vary. False: a Python error is set.
