@@ -3,14 +3,17 @@
     python -m benchmarks.spread_decoding
     python -m benchmarks.spread_decoding --ways reduce-overhead "ours, C++" --rounds 3
     python -m benchmarks.spread_decoding --without-guards
+    python -m benchmarks.spread_decoding --in-turn --ways reduce-overhead "ours, C++"
     python -m benchmarks.spread_decoding --shape small     # over gloo where there are no GPUs
 
 A decoder of Llama 3.2 1B's shape (``spread_models``), batch 1, bfloat16, a static cache. Heads and
 inner features are split, and each half of a block ends with an all-reduce. Each way runs in its own
 processes, in turn, because gaps between the kernels of a graph depend on what a process has
-created. The table shows ms a call on the slowest rank, back to back and waiting for each call, the
-ratio to stock's ``reduce-overhead``, peak memory, how many graphs were captured, and whether the
-bits are the same. ``Dynamo alone`` is a backend that does nothing: guards on distributed tensors
+created. With ``--in-turn`` all ways are in one process of each rank and trade calls, because
+processes run Python at different speeds. The table shows ms a call on the slowest rank, back to
+back and waiting for each call, what the host takes for a call that waits for nothing, the ratio to
+stock's ``reduce-overhead``, peak memory, how many graphs were captured, and whether the bits are
+the same. ``Dynamo alone`` is a backend that does nothing: guards on distributed tensors
 are functions of Python, and take longer than all else that the host does. ``--without-guards``
 leaves them out in each way (``torch.compiler.skip_all_guards_unsafe``), as servers do.
 """
@@ -23,6 +26,8 @@ import hashlib
 import os
 import statistics
 import time
+from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,11 +44,11 @@ from torch.distributed.tensor.parallel import (
 from torch.nn import functional
 
 from benchmarks import on_ranks
-from benchmarks.common import machine, show, verdict
+from benchmarks.common import apart, machine, show, verdict
 from benchmarks.spread_models import SHAPES, FeedForward, Shape, turned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 STOCK = "reduce-overhead"
 
@@ -168,35 +173,51 @@ def split(shape: Shape, ranks: int, device: torch.device) -> nn.Module:
 
 
 def measure_here(rank: int, ranks: int, folder: Path, given: argparse.Namespace) -> None:
-    """Measure a way on this rank."""
+    """Measure ways on this rank, which take turns."""
     device = on_ranks.join(rank, ranks, folder)
     model = split(_shape(given), ranks, device)
     token, place = torch.tensor([[17]], device=device), torch.tensor([16], device=device)
-    record: dict[str, Any] = {"machine": machine()}
+    found: dict[str, dict[str, Any]] = {}
+    calls: dict[str, Callable[[], Tensor]] = {}
     with torch.no_grad():
-        run = _compiled(model, given.ways[0], with_guards=not given.without_guards)
-        digest, begin = hashlib.sha256(), time.perf_counter()
-        for _ in range(8):
-            digest.update(run(token, place).contiguous().view(torch.uint8).cpu().numpy().tobytes())
-        record["first"] = time.perf_counter() - begin
+        for way in given.ways:
+            run = _compiled(model, way, with_guards=not given.without_guards)
+            calls[way] = partial(run, token, place)
+            found[way] = _first(calls[way], way)
         cores = sorted(os.sched_getaffinity(0))
         # A core of its own: its distance to the GPU counts. Neighbours may be two threads of one,
         # and the first takes interrupts.
         os.sched_setaffinity(0, {cores[(rank * len(cores) // ranks + 2) % len(cores)]})
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
-        record |= _times(lambda: run(token, place), device, given.calls)
-    if device.type == "cuda":
-        record["peak"] = torch.cuda.max_memory_allocated() / 2**30
-    record["bits"] = digest.hexdigest()[:12]
-    record["graphs"] = "-" if given.ways[0] in (STOCK, ALONE) else _graphs()
+        times = _times(calls, device, given.calls)
+    peak = torch.cuda.max_memory_allocated() / 2**30 if device.type == "cuda" else 0.0
     everywhere: list[Any] = [None] * ranks
-    dist.all_gather_object(everywhere, record)
-    for name in ("row", "alone", "peak"):
-        record[name] = max(each.get(name, 0.0) for each in everywhere)
-    if len({each["bits"] for each in everywhere}) > 1:
-        record["bits"] = "ranks differ"
-    on_ranks.leave(record, folder)
+    dist.all_gather_object(everywhere, {way: found[way] | times[way] for way in found})
+    for way, record in found.items():
+        for name in times[way]:
+            record[name] = max(each[way][name] for each in everywhere)
+        record |= {"machine": machine(), "peak": peak}
+        if len({each[way]["bits"] for each in everywhere}) > 1:
+            record["bits"] = "ranks differ"
+    on_ranks.leave(found, folder)
+
+
+def _first(call: Callable[[], Tensor], way: str) -> dict[str, Any]:
+    """Make the first calls; return their time, a digest of results, and what was captured."""
+    import wrapper_ir as wir
+
+    before = Counter(wir.cuda_graph_status())
+    digest, begin = hashlib.sha256(), time.perf_counter()
+    for _ in range(8):
+        digest.update(call().contiguous().view(torch.uint8).cpu().numpy().tobytes())
+    first = time.perf_counter() - begin
+    graphs = (
+        "-"
+        if way in (STOCK, ALONE)
+        else _graphs([*(Counter(wir.cuda_graph_status()) - before).elements()])
+    )
+    return {"first": first, "bits": digest.hexdigest()[:12], "graphs": graphs}
 
 
 def _compiled(model: nn.Module, way: str, *, with_guards: bool) -> Callable[..., Tensor]:
@@ -204,36 +225,42 @@ def _compiled(model: nn.Module, way: str, *, with_guards: bool) -> Callable[...,
         if not with_guards:
             skip = {"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}
             how = how | {"options": how.get("options", {}) | skip}
-        return torch.compile(model, **how)
+        return torch.compile(apart(lambda *args: model(*args)), **how)
     import wrapper_ir as wir
 
     return wir.jit(model, target="cpp", cuda_graph=True, fallback=False)
 
 
-def _times(call: Callable[[], object], device: torch.device, count: int) -> dict[str, float]:
-    """Return ms a call, in a row and alone."""
-    rows, alone = [], []
+def _times(
+    calls: dict[str, Callable[[], object]], device: torch.device, count: int
+) -> dict[str, dict[str, float]]:
+    """Return ms a call by way: in a row, alone, and of the host where nothing is waited for."""
+    found: dict[str, dict[str, list[float]]]
+    found = {way: {"row": [], "alone": [], "host": []} for way in calls}
     for _ in range(5):
-        dist.barrier()
-        on_ranks.synchronize(device)
-        begin = time.perf_counter()
-        for _ in range(count):
-            call()
-        on_ranks.synchronize(device)
-        rows.append((time.perf_counter() - begin) / count)
-    for _ in range(count):
-        begin = time.perf_counter()
-        call()
-        on_ranks.synchronize(device)
-        alone.append(time.perf_counter() - begin)
-    return {"row": statistics.median(rows) * 1e3, "alone": statistics.median(alone) * 1e3}
+        for way, call in calls.items():
+            dist.barrier()
+            on_ranks.synchronize(device)
+            begin = time.perf_counter()
+            for _ in range(count):
+                call()
+            on_ranks.synchronize(device)
+            found[way]["row"].append((time.perf_counter() - begin) / count)
+        for way, call in calls.items():
+            for _ in range(count // 4):
+                begin, host = time.perf_counter(), time.thread_time()
+                call()
+                found[way]["host"].append(time.thread_time() - host)
+                on_ranks.synchronize(device)
+                found[way]["alone"].append(time.perf_counter() - begin)
+    return {
+        way: {name: statistics.median(each) * 1e3 for name, each in times.items()}
+        for way, times in found.items()
+    }
 
 
-def _graphs() -> str:
+def _graphs(found: Sequence[Any]) -> str:
     """Return what became of capturing: how many graphs there are, and why there are no more."""
-    import wrapper_ir as wir
-
-    found = wir.cuda_graph_status()
     reasons = {reason for each in found for reason in each.reasons}
     count = sum(each.graphs for each in found)
     return f"{count} of {len(found)}" + (f" ({'; '.join(sorted(reasons))})" if reasons else "")
@@ -249,7 +276,7 @@ def _shape(given: argparse.Namespace) -> Shape:
 def _row(way: str, found: dict[str, dict[str, Any]]) -> tuple[str, ...]:
     one, stock = found[way], found.get(STOCK, {})
     if "error" in one:
-        return (way, *["-"] * 7, one["error"])
+        return (way, *["-"] * 8, one["error"])
     ratio = one["row"] / stock["row"] if "row" in stock else None
     is_bound = ratio is not None and way not in (STOCK, ALONE)
     wanted = next(
@@ -260,6 +287,7 @@ def _row(way: str, found: dict[str, dict[str, Any]]) -> tuple[str, ...]:
         f"{one['first']:.1f}",
         f"{one['row']:.3f}",
         f"{one['alone']:.3f}",
+        f"{one['host']:.3f}",
         "-" if ratio is None else f"{ratio:.3f}",
         f"{one['peak']:.3f}",
         one["graphs"],
@@ -277,6 +305,9 @@ def main() -> None:
     on_ranks.add_options(parser, SHAPES)
     parser.add_argument("--calls", type=int, default=60)
     parser.add_argument("--without-guards", action="store_true", help="leave out Dynamo's guards")
+    parser.add_argument(
+        "--in-turn", action="store_true", help="one process of each rank for all ways"
+    )
     parser.add_argument("--rounds", type=int, default=2, help="processes of each way, in turn")
     given = parser.parse_args()
     if given.here:
@@ -286,8 +317,9 @@ def main() -> None:
     limit = time.monotonic() + given.seconds
     records: dict[str, list[dict[str, Any]]] = {way: [] for way in given.ways}
     for number in range(given.rounds):
-        for way in given.ways if number % 2 == 0 else given.ways[::-1]:
-            options = ["--ways", way, "--shape", given.shape, "--calls", str(given.calls)]
+        together = [given.ways] if given.in_turn else [[way] for way in given.ways]
+        for ways in together if number % 2 == 0 else together[::-1]:
+            options = ["--ways", *ways, "--shape", given.shape, "--calls", str(given.calls)]
             options += ["--layers", str(given.layers)] if given.layers else []
             options += ["--without-guards"] if given.without_guards else []
             left = limit - time.monotonic()
@@ -295,9 +327,21 @@ def main() -> None:
                 found = on_ranks.start(
                     "benchmarks.spread_decoding", options, given.ranks, max(left, 1)
                 )
-                records[way].append(found)
+                for way in ways:
+                    records[way].append(found if "error" in found else found[way])
     middle = {way: _middle(each) for way, each in records.items()}
-    columns = ("", "first s", "ms in a row", "alone", "ratio", "GiB", "graphs", "bits", "kept")
+    columns = (
+        "",
+        "first s",
+        "ms in a row",
+        "alone",
+        "host",
+        "ratio",
+        "GiB",
+        "graphs",
+        "bits",
+        "kept",
+    )
     title = f"A token of a decoder over {given.ranks} ranks, {given.shape}"
     show(title, columns, [_row(way, middle) for way in middle], records, as_json=given.json)
 
