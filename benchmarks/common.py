@@ -101,7 +101,7 @@ def compile_graph(
     return CompiledCall(function, passed[0], graph.source_code)
 
 
-def apart(function: Callable[..., Any]) -> Callable[..., Any]:
+def apart(function: Callable[..., Any]) -> FunctionType:
     """Return the same function with a code object of its own: each has one list of guards."""
     assert isinstance(function, FunctionType)
     code = function.__code__.replace()

@@ -9,13 +9,14 @@
 A decoder of Llama 3.2 1B's shape (``spread_models``), batch 1, bfloat16, a static cache. Heads and
 inner features are split, and each half of a block ends with an all-reduce. Each way runs in its own
 processes, in turn, because gaps between the kernels of a graph depend on what a process has
-created. With ``--in-turn`` all ways are in one process of each rank and trade calls, because
-processes run Python at different speeds. The table shows ms a call on the slowest rank, back to
-back and waiting for each call, what the host takes for a call that waits for nothing, the ratio to
-stock's ``reduce-overhead``, peak memory, how many graphs were captured, and whether the bits are
-the same. ``Dynamo alone`` is a backend that does nothing: guards on distributed tensors
-are functions of Python, and take longer than all else that the host does. ``--without-guards``
-leaves them out in each way (``torch.compiler.skip_all_guards_unsafe``), as servers do.
+created. With ``--in-turn`` all ways are in one process of each rank and take turns, because
+processes run Python at different speeds; they trade their frames (``benchmarks/frames.py``). The
+table shows ms a call on the slowest rank, back to back and waiting for each call, what the host
+takes for a call that waits for nothing, the ratio to stock's ``reduce-overhead``, peak memory, how
+many graphs were captured, and whether the bits are the same. ``Dynamo alone`` is a backend that
+does nothing: guards on distributed tensors are functions of Python, and take longer than all else
+that the host does. ``--without-guards`` leaves them out in each way
+(``torch.compiler.skip_all_guards_unsafe``), as servers do.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import argparse
 import dataclasses
 import hashlib
 import os
+import random
 import statistics
 import time
 from functools import partial
@@ -43,11 +45,13 @@ from torch.distributed.tensor.parallel import (
 from torch.nn import functional
 
 from benchmarks import on_ranks
-from benchmarks.common import apart, machine, show, verdict
+from benchmarks.common import Call, apart, machine, show, verdict
+from benchmarks.frames import Frames
 from benchmarks.spread_models import SHAPES, FeedForward, Shape, turned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from types import FunctionType
 
 STOCK = "reduce-overhead"
 
@@ -80,6 +84,8 @@ WAYS: dict[str, dict[str, Any]] = {
 
 #: The largest ratio.
 BOUND = 0.95
+
+_ROUNDS = 15
 
 
 class Attention(nn.Module):
@@ -177,12 +183,24 @@ def measure_here(rank: int, ranks: int, folder: Path, given: argparse.Namespace)
     model = split(_shape(given), ranks, device)
     token, place = torch.tensor([[17]], device=device), torch.tensor([16], device=device)
     found: dict[str, dict[str, Any]] = {}
-    calls: dict[str, Callable[[], Tensor]] = {}
+    frames, others, generator = Frames(), dict[str, Call](), random.Random(0)  # as on all ranks
+
+    def use(compiled: Callable[..., Any]) -> Call:
+        return partial(compiled, token, place)
+
+    def calls() -> dict[str, Call]:
+        made = others | frames.drawn(generator)
+        return {way: made[way] for way in given.ways}
+
     with torch.no_grad():
         for way in given.ways:
-            run = _compiled(model, way, with_guards=not given.without_guards)
-            calls[way] = partial(run, token, place)
-            found[way] = _first(calls[way], way)
+            function = apart(lambda *args: model(*args))
+            run = _compiled(model, function, way, with_guards=not given.without_guards)
+            found[way] = _first(partial(run, token, place), way)
+            if WAYS[way]:
+                frames.add(way, function, run, use)
+            else:
+                others[way] = use(run)
         cores = sorted(os.sched_getaffinity(0))
         # A core of its own: its distance to the GPU counts. Neighbours may be two threads of one,
         # and the first takes interrupts.
@@ -218,32 +236,35 @@ def _first(call: Callable[[], Tensor], way: str) -> dict[str, Any]:
     return {"first": first, "bits": digest.hexdigest()[:12], "graphs": graphs}
 
 
-def _compiled(model: nn.Module, way: str, *, with_guards: bool) -> Callable[..., Tensor]:
+def _compiled(
+    model: nn.Module, function: FunctionType, way: str, *, with_guards: bool
+) -> Callable[..., Tensor]:
     if how := WAYS[way]:
         if not with_guards:
             skip = {"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}
             how = how | {"options": how.get("options", {}) | skip}
-        return torch.compile(apart(lambda *args: model(*args)), **how)
+        return torch.compile(function, **how)
     import wrapper_ir as wir
 
     return wir.jit(model, target="cpp", cuda_graph=True, fallback=False)
 
 
 def _times(
-    calls: dict[str, Callable[[], object]], device: torch.device, count: int
+    draw: Callable[[], dict[str, Call]], device: torch.device, count: int
 ) -> dict[str, dict[str, float]]:
     """Return ms a call by way: in a row, alone, and of the host where nothing is waited for."""
-    found: dict[str, dict[str, list[float]]]
-    found = {way: {"row": [], "alone": [], "host": []} for way in calls}
-    for _ in range(5):
+    found: dict[str, dict[str, list[float]]] = {}
+    for _ in range(_ROUNDS):
+        calls = draw()
         for way, call in calls.items():
+            times = found.setdefault(way, {"row": [], "alone": [], "host": []})
             dist.barrier()
             on_ranks.synchronize(device)
             begin = time.perf_counter()
             for _ in range(count):
                 call()
             on_ranks.synchronize(device)
-            found[way]["row"].append((time.perf_counter() - begin) / count)
+            times["row"].append((time.perf_counter() - begin) / count)
         for way, call in calls.items():
             for _ in range(count // 4):
                 begin, host = time.perf_counter(), time.thread_time()
