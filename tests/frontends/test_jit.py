@@ -604,6 +604,24 @@ class Marked(Tensor):
     """A subclass."""
 
 
+def test_containers_among_arguments_change() -> None:
+    def appended(x: Tensor, listed: list[Any], named: dict[str, Any]) -> Tensor:
+        listed.append(x * 2)
+        named["x"] = x
+        return x + 1
+
+    run = wir.jit(appended)
+    for _ in range(2):
+        x, listed, named = torch.ones(3), list[Any](), dict[str, Any]()
+        if not run.programs and not run._kept:
+            with pytest.warns(EagerCallWarning, match="a list, dict or other container among"):
+                run(x, listed, named)
+        else:
+            run(x, listed, named)
+        assert named["x"] is x
+        assert torch.equal(listed[0], x * 2)
+
+
 def test_odd_arguments_run_op_by_op() -> None:
     f = wir.jit(lambda x: x * 2)
     for odd, words in (

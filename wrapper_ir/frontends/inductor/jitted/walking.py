@@ -25,7 +25,7 @@ from types import (
 )
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn.modules import module as module_hooks
 
 from wrapper_ir.frontends.inductor.distributed_tensors import (
@@ -35,6 +35,7 @@ from wrapper_ir.frontends.inductor.distributed_tensors import (
 )
 from wrapper_ir.frontends.inductor.jitted.reached import Items, Reached, contents_of, items_of
 from wrapper_ir.frontends.inductor.jitted.structure import is_unchanging
+from wrapper_ir.frontends.inductor.random_state import default_generators
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -195,6 +196,9 @@ class _Walk:
                     self._take_slot(value, name)
             case Tensor():
                 self.found.tensors.append(value)
+            case Generator():
+                if value not in default_generators():
+                    self.found.generators.append(value)
             case nn.Module():
                 self._enter_module(value)
             case FunctionType():
