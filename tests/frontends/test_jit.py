@@ -604,6 +604,20 @@ class Marked(Tensor):
     """A subclass."""
 
 
+def test_sizes_stay_sizes() -> None:
+    def resized(x: Tensor, size: torch.Size) -> tuple[torch.Size, dict[str, Any], Tensor]:
+        return x.shape, {"of": size, "twice": (x + 1).size()}, x[0] + size.numel()
+
+    run: Any = wir.jit(resized, fallback=False)
+    for rows, size in ((3, (2, 3)), (3, (2, 3)), (3, (2, 4)), (5, (2, 4)), (6, (2, 4))):
+        x, given = torch.ones(rows, 2), torch.Size(size)
+        wanted, found = resized(x, given), run(x, given)
+        assert found[:2] == wanted[:2]
+        assert torch.equal(found[2], wanted[2])
+        sizes = (found[0], *found[1].values())
+        assert [type(each) for each in sizes] == [torch.Size] * 3
+
+
 def test_containers_among_arguments_change() -> None:
     def appended(x: Tensor, listed: list[Any], named: dict[str, Any]) -> Tensor:
         listed.append(x * 2)
