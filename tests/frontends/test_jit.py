@@ -578,9 +578,24 @@ def _with_values(x: Tensor) -> Tensor:
     return x * 2 if x.sum() > 0 else x
 
 
+def _with_number(x: Tensor) -> Tensor:
+    return x * (x.output_nr + 2)
+
+
+def _with_kept_gradients(x: Tensor) -> Tensor:
+    return x * 2 if x.retains_grad else x
+
+
+def _in_inference_mode(x: Tensor) -> Tensor:
+    return x * 2 if torch.is_inference_mode_enabled() else x
+
+
 @pytest.mark.parametrize(
     ("function", "words"),
     [
+        (_with_number, "uses Tensor.output_nr"),
+        (_with_kept_gradients, "uses Tensor.retains_grad"),
+        (_in_inference_mode, r"uses is_inference_mode_enabled\(\)"),
         (_with_item, "computes with item"),
         (_with_hook, "uses Tensor.register_hook"),
         (_with_version, "uses Tensor._version"),

@@ -60,7 +60,8 @@ _UNSEEN: Final = frozenset(
         *("register_hook", "register_post_accumulate_grad_hook", "requires_grad_"),
         *("retain_grad", "backward", "grad", "grad_fn", "is_leaf", "is_inference", "_base"),
         *("_is_view", "_version", "data_ptr", "untyped_storage", "storage"),
-        *("storage_offset", "set_"),
+        *("storage_offset", "set_", "retains_grad", "output_nr", "is_pinned", "is_shared"),
+        *("_backward_hooks", "_post_accumulate_grad_hooks"),
     )
 )
 

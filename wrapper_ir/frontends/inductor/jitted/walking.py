@@ -106,6 +106,15 @@ _WRITING: Final = frozenset(("STORE_ATTR", "DELETE_ATTR"))
 _GLOBAL: Final = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"))
 
 
+#: Functions of torch for modes and settings that the table does not compare.
+_UNTESTED: Final = frozenset(
+    (
+        *("is_inference_mode_enabled", "is_anomaly_enabled", "is_anomaly_check_nan_enabled"),
+        *("get_num_threads", "get_num_interop_threads", "get_float32_matmul_precision"),
+    )
+)
+
+
 class _Names(NamedTuple):
     """The names in a function's code and in that of functions inside it."""
 
@@ -243,6 +252,8 @@ class _Walk:
 
     def _enter_code(self, code: CodeType, variables: dict[str, Any]) -> None:
         names = _names_in(code)
+        for name in sorted(_UNTESTED & (names.globals | names.attributes)):
+            self.found.problems.append(f"it uses {name}(), and no test of a call does")
         if names.globals & _LOOKING_UP or names.attributes & _LOOKING_UP:
             self._has_all = True
             for act in itertools.chain.from_iterable([*self._waiting.values()]):
