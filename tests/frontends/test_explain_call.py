@@ -211,6 +211,37 @@ def test_checks_of_a_program_that_bypasses_autograd() -> None:
     assert graph.checks_us > 0
 
 
+def ragged() -> Tensor:
+    """Return a tensor whose size of no value goes past programs."""
+    rows = [torch.ones(3, 4), torch.ones(5, 4)]
+    made: Tensor = torch.nested.nested_tensor(rows, layout=torch.jagged)
+    return made
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+def test_checks_of_a_program_that_values_go_past(emitter: str) -> None:
+    options = {"emitter": emitter, "build": "wait"}
+    report = explain(lambda x: (x.transpose(1, 2) + 1).cos(), ragged(), options=options)
+    (graph,) = report.graphs
+    assert 0 < graph.checks_us < graph.program_us
+    assert graph.is_cpp == (emitter == "cpp")
+    assert ("is not in C++" in " ".join(report.advice())) != graph.is_cpp
+
+
+def test_checks_of_a_program_that_was_built_in_the_background() -> None:
+    """First Python serves calls, then the library."""
+    compiled = torch.compile(
+        lambda x: x.sin().cumsum(0) + 1, backend="wrapper_ir", options={"emitter": "cpp"}
+    )
+    x = torch.randn(3)
+    compiled(x)
+    assert wir.wait_for_builds()
+    (graph,) = wir.explain_call(compiled, x, seconds=0.01).graphs
+    assert 0 < graph.checks_us < graph.program_us
+    assert graph.is_cpp
+
+
 @pytest.mark.parametrize("emitter", ["python", "cpp"])
 def test_without_checks(emitter: str) -> None:
     """Libraries compare what is fixed in any case."""

@@ -578,9 +578,24 @@ def _with_values(x: Tensor) -> Tensor:
     return x * 2 if x.sum() > 0 else x
 
 
+def _with_number(x: Tensor) -> Tensor:
+    return x * (x.output_nr + 2)
+
+
+def _with_kept_gradients(x: Tensor) -> Tensor:
+    return x * 2 if x.retains_grad else x
+
+
+def _in_inference_mode(x: Tensor) -> Tensor:
+    return x * 2 if torch.is_inference_mode_enabled() else x
+
+
 @pytest.mark.parametrize(
     ("function", "words"),
     [
+        (_with_number, "uses Tensor.output_nr"),
+        (_with_kept_gradients, "uses Tensor.retains_grad"),
+        (_in_inference_mode, r"uses is_inference_mode_enabled\(\)"),
         (_with_item, "computes with item"),
         (_with_hook, "uses Tensor.register_hook"),
         (_with_version, "uses Tensor._version"),
@@ -602,6 +617,38 @@ def test_what_is_not_sound_runs_op_by_op(function: Any, words: str) -> None:
 
 class Marked(Tensor):
     """A subclass."""
+
+
+def test_sizes_stay_sizes() -> None:
+    def resized(x: Tensor, size: torch.Size) -> tuple[torch.Size, dict[str, Any], Tensor]:
+        return x.shape, {"of": size, "twice": (x + 1).size()}, x[0] + size.numel()
+
+    run: Any = wir.jit(resized, fallback=False)
+    for rows, size in ((3, (2, 3)), (3, (2, 3)), (3, (2, 4)), (5, (2, 4)), (6, (2, 4))):
+        x, given = torch.ones(rows, 2), torch.Size(size)
+        wanted, found = resized(x, given), run(x, given)
+        assert found[:2] == wanted[:2]
+        assert torch.equal(found[2], wanted[2])
+        sizes = (found[0], *found[1].values())
+        assert [type(each) for each in sizes] == [torch.Size] * 3
+
+
+def test_containers_among_arguments_change() -> None:
+    def appended(x: Tensor, listed: list[Any], named: dict[str, Any]) -> Tensor:
+        listed.append(x * 2)
+        named["x"] = x
+        return x + 1
+
+    run = wir.jit(appended)
+    for _ in range(2):
+        x, listed, named = torch.ones(3), list[Any](), dict[str, Any]()
+        if not run.programs and not run._kept:
+            with pytest.warns(EagerCallWarning, match="a list, dict or other container among"):
+                run(x, listed, named)
+        else:
+            run(x, listed, named)
+        assert named["x"] is x
+        assert torch.equal(listed[0], x * 2)
 
 
 def test_odd_arguments_run_op_by_op() -> None:

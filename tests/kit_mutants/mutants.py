@@ -21,6 +21,7 @@ from wrapper_ir.lines import (
     AllocateFromPool,
     AssertLayout,
     AssertSymbol,
+    BufferInput,
     Cond,
     DType,
     ExternKernel,
@@ -60,6 +61,16 @@ def _ranges(**changes: Any) -> Callable[[Program], Program]:
     def changed(program: Program) -> Program:
         new = {name: replace(info, **changes) for name, info in program.symbols.items()}
         return program.replace(symbols=program.symbols.set(**new))
+
+    return changed
+
+
+def _inputs(change: Callable[[BufferInput], BufferInput]) -> Callable[[Program], Program]:
+    """A change of the buffers that a program is given."""
+
+    def changed(program: Program) -> Program:
+        new = (change(each) if isinstance(each, BufferInput) else each for each in program.inputs)
+        return program.replace(inputs=tuple(new))
 
     return changed
 
@@ -255,6 +266,13 @@ def _writes_behind(what: Callable[[], object]) -> tuple[str, Callable[[Any], str
 
 _NAMES: Final = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 
+_IN_A_ROW: Final = """\
+    args[1:3] = [
+        torch.empty_like(x, memory_format=torch.contiguous_format).copy_(x)
+        .view(-1).as_strided(x.size(), x.stride())
+        if x.data_ptr() % 64 else x for x in args[1:3]
+    ]"""
+
 MUTANTS: Final = (
     # Memory.
     Mutant("never_frees", ("memory_is_freed_where_the_program_says",), text=(r"^ +del .*\n", "")),
@@ -334,6 +352,28 @@ MUTANTS: Final = (
             "empty_strided_cpu",
             "lambda n, s, t: torch.empty(99, dtype=t)[1:].as_strided(n, s)",
         ),
+    ),
+    Mutant(
+        "forgets_to_realign",
+        ("inputs_are_realigned[False]", "inputs_are_realigned[True]"),
+        program=_inputs(lambda item: replace(item, realigned=0)),
+    ),
+    Mutant(
+        "realigns_to_fewer_bytes",
+        ("inputs_are_realigned[False]",),
+        program=_inputs(lambda item: replace(item, realigned=min(item.realigned, 16))),
+    ),
+    Mutant(
+        "realigns_always",
+        ("inputs_are_realigned[False]",),
+        load=lambda function: lambda *inputs: function(
+            *(x.clone() if isinstance(x, torch.Tensor) and x.dim() > 1 else x for x in inputs)
+        ),
+    ),
+    Mutant(
+        "realigns_in_a_row",
+        ("inputs_are_realigned[False]",),
+        text=(r"^    realign\(args\)$", _IN_A_ROW),
     ),
     # Layouts and numbers.
     Mutant(

@@ -244,6 +244,40 @@ def test_constants_come_out_as_themselves() -> None:
         assert torch.equal(view, w.t())
 
 
+@pytest.mark.parametrize(
+    ("starts", "writes", "constant", "is_captured"),
+    [
+        ((0, 8), (0,), 16, True),
+        ((0, 7), (0,), 16, False),
+        ((0, 7), (1,), 16, False),
+        ((0, 7), (), 16, True),
+        ((0, 8), (1,), 15, False),
+        ((0, 8), (0,), 15, True),
+        ((0, 7), (0,), 7, False),
+        ((8, 8), (0, 1), 16, False),
+    ],
+)
+def test_branches_need_memory_of_their_own_for_what_is_written(
+    starts: tuple[int, int], writes: tuple[int, ...], constant: int, is_captured: bool
+) -> None:
+    """Inputs that stay in place, constants too; those without elements share nothing."""
+    memory = torch.zeros(32)
+    constants = [memory[constant : constant + 8], memory[4:4]]
+    recorder = Stand()
+    f, graphs = captured(
+        lambda x, y, empty: (x + y,),
+        recorder,
+        writes=writes,
+        branches=True,
+        constants=lambda: constants,
+    )
+    args = [*(memory[start : start + 8] for start in starts), memory[3:3]]
+    for _ in range(3):
+        f(*args)
+    assert (recorder.recorded > 0) == is_captured
+    assert bool(graphs.status.replays) == is_captured
+
+
 def test_results_that_share_memory_go_on_to() -> None:
     def function(x: Tensor) -> tuple[Tensor, ...]:
         y = x * 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import wrapper_ir as wir
 from tests import strategies
 from wrapper_ir.errors import WrapperIRError
+from wrapper_ir.lines import AnyLine, Comment
 from wrapper_ir.text import (
     CharacterTextError,
     ConflictTextError,
@@ -29,6 +30,7 @@ from wrapper_ir.text import (
     parse,
     print_program,
 )
+from wrapper_ir.text.assembly import opening_words
 
 if TYPE_CHECKING:
     import random
@@ -153,6 +155,48 @@ LINES = [
     ("{", SyntaxTextError, 1, "the start of a line"),
     ('"', StringTextError, 1, "not closed"),
 ]
+
+
+KEYWORDS = [
+    *("extern", "method"),
+    *(word for cls in get_args(AnyLine) if cls is not Comment for word in opening_words(cls)),
+]
+
+
+@pytest.mark.parametrize("word", KEYWORDS)
+def test_a_keyword_in_another_place(word: str) -> None:
+    """What is said is how such a line is written, never that the word might be itself."""
+    starts = set[str]()
+    for line in (f"{word} : f32", f"%x = {word} : f32", f"s0 = {word} : f32", f"(%x) = {word}"):
+        said = str(fault(f"{HEAD}{line}\nreturn\n"))
+        assert "did you mean" not in said
+        starts |= {*re.findall(r"hint: write '(.*)'", said)}
+    if word not in ("cond", "switch", "while"):  # which may define something, or nothing
+        (form,) = starts
+        assert re.fullmatch(rf"((%out|symbol) = )?{word}( .*)?", form), form
+
+
+def test_how_lines_are_written() -> None:
+    forms = {
+        "allocate : f32[2] @cpu": "%out = allocate : layout",
+        "allocate_from_pool %x[0]": "%out = allocate_from_pool %pool[offset] : layout",
+        "size %x, 0": "symbol = size %buffer, dim",
+        "%y = free %x": "free %buffer",
+        "%y = call @k(%x)": "call @kernel(args)",
+        "%y = kernel @k()": "kernel @name(params) source",
+        "%y = extern aten::relu(Tensor self) -> Tensor": "extern schema",
+        '%y = probe before "x" print()': 'probe when "label" level(buffers, scalars)',
+    }
+    for line, form in forms.items():
+        error = fault(f"{HEAD}{line}\nreturn\n")
+        assert f"hint: write '{form}'" in str(error)
+
+
+def test_what_ends_another_body_ends_none() -> None:
+    region = f"{HEAD}cond true\n  then () {{\n  return\n"
+    assert "a region ends with 'yield', not with 'return'" in str(fault(region))
+    program = f"{HEAD}yield\nreturn\n"
+    assert "a program ends with 'return', not with 'yield'" in str(fault(program))
 
 
 @pytest.mark.parametrize(

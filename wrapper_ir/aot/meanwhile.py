@@ -104,6 +104,12 @@ class _Served:
         self._builder: threading.Thread | None = None
         self._call: BoxedCall = self._first
 
+    @property
+    def __wrapped__(self) -> BoxedCall:
+        """What serves calls now."""
+        python = self._python
+        return self._call if python is None else python.call
+
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
         """Run the program on a list of inputs, which is emptied."""
         return self._call(args)

@@ -28,6 +28,7 @@ from wrapper_ir.runtime._private_cuda import current_stream as current_stream
 from wrapper_ir.runtime._private_cuda import empty_strided_cuda as empty_strided_cuda
 from wrapper_ir.runtime._private_cuda import shown_gpu_range as shown_gpu_range
 from wrapper_ir.runtime.addresses import Realigned as Realigned
+from wrapper_ir.runtime.addresses import realigned as realigned
 from wrapper_ir.runtime.apart import SharedMemoryError as SharedMemoryError
 from wrapper_ir.runtime.apart import check_apart as check_apart
 from wrapper_ir.runtime.calls import differentiable as differentiable

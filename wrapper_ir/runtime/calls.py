@@ -264,6 +264,7 @@ def pass_by(
     is_given = [position not in dropped for position in range(max(dropped, default=-1) + 1)]
     added = sorted((*results, *constants))
 
+    @functools.wraps(call)
     def call_without(args: list[Any]) -> tuple[Any, ...]:
         passed = {position: args[position] for position in results.values()}
         given = [*compress(args, chain(is_given, repeat(1)))]

@@ -26,6 +26,7 @@ import torch
 from wrapper_ir.analysis.ops import draws
 from wrapper_ir.api import compile as compile_program
 from wrapper_ir.devices import named
+from wrapper_ir.emitters import EmitError
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter import interpret
 from wrapper_ir.lines.effects import effects
@@ -49,6 +50,16 @@ NAMES: Final = tuple(corpus.corpus_files())
 _SIZES: Final = ((), (1,), (7,), (0, 3), (33, 5), (129, 3, 2))
 _LONG: Final = 1 << 16
 _DTYPES: Final = (torch.float32, torch.uint8, torch.int64, torch.bool)
+
+
+_REALIGNED: Final = """\
+wir 2
+program @realigned inference logical
+input %x : {layout} realigned 16
+extern aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+  %y = aten::add.Tensor(%x, %x) : {layout}
+return %y
+"""
 
 
 def on_device(program: Program, device: str) -> Program:
@@ -231,6 +242,20 @@ class DeviceConformance:
         spans.sort()
         apart = all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
         assert apart, "live buffers overlap"
+
+    def test_inputs_begin_anywhere(self) -> None:
+        """A realigned input that begins at an odd address is copied, with its strides."""
+        layout = f"f32[3, 5]{{1, 3}} @{self.device}"
+        try:
+            run = compile_program(parse(_REALIGNED.format(layout=layout)), self.target)
+        except EmitError as error:
+            pytest.skip(f"{self.target} calls no library ops there: {error.problems[0].reason}")
+        for offset in (0, 1, 3):
+            memory = torch.arange(15 + offset, dtype=torch.float32)
+            x, there = (each[offset:].view(5, 3).t() for each in (memory, memory.to(self.device)))
+            (found,) = run(there)
+            assert torch.equal(found.cpu(), x + x), f"it begins after {offset} elements"
+            assert torch.equal(there.cpu(), x), "the caller's tensor has changed"
 
     # Queues.
 

@@ -260,6 +260,23 @@ class WatchedPrograms:
         addresses = self._measured("aligned", 8)
         assert [address % 64 for address in addresses[:4]] == [0, 0, 0, 0]
 
+    @pytest.mark.parametrize("boxed", [False, True])
+    def test_inputs_are_realigned(self, boxed: bool) -> None:  # noqa: FBT001 - pytest names it
+        """A ``realigned`` input is copied, with its strides, if it has to be, and only then."""
+        function = self._compiled(witness("realigned"), boxed=boxed)
+        for n, x_offset, y_offset in ((5, 1, 0), (6, 0, 2), (5, 4, 7), (6, 0, 0)):
+            x = _after(x_offset, torch.randn(3 * n)).view(3, n).t()
+            y = _after(y_offset, torch.randn(4, dtype=torch.float64))
+            w, before = torch.zeros(2, dtype=torch.int64), (x.clone(), y.clone())
+            inputs = [n, x, y, w]
+            results = function(inputs) if boxed else function(*inputs)
+            for place, start in zip(w.tolist(), (x.data_ptr(), y.data_ptr()), strict=True):
+                assert place % 64 == 0, "a kernel gets an input at another address than it may"
+                assert place == start or start % 64, "an input is copied without need"
+            for found, expected, tensor in zip(results, before, (x, y), strict=True):
+                assert torch.equal(found, expected), "the copy has other contents, or other strides"
+                assert torch.equal(tensor, expected), "the caller's tensor has changed"
+
     @_MEASURES
     def test_calls_leave_nothing(self) -> None:
         """No allocation of a call outlives its results, even if the call raises."""
@@ -395,6 +412,14 @@ class WatchedPrograms:
         w = torch.zeros(count, dtype=torch.int64)
         function(*others, w)
         return list(map(int, w.tolist()))
+
+
+def _after(offset: int, values: Tensor) -> Tensor:
+    """Return values that begin that many elements after memory that is aligned to 64 bytes."""
+    size = values.element_size()
+    memory = values.new_empty(values.numel() + offset + 64 // size)
+    skipped = -memory.data_ptr() % 64 // size
+    return memory[skipped + offset :][: values.numel()].copy_(values)
 
 
 def _without_order(program: Program) -> Iterator[tuple[int, Program]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, get_args, get_origin
 
 import wrapper_ir.lines as ir
 from wrapper_ir.lines.syntax import SYNTAX, Group, Part, Slot, Words, default_of
@@ -244,6 +244,31 @@ def opening_words(cls: type) -> tuple[str, ...]:
     assert isinstance(first, Slot)
     choices = _choices(hints_of(cls)[first.fields[0]])
     return tuple(word for choice in choices for word in opening_words(choice))
+
+
+def form_of(cls: type, word: str) -> str:
+    """Return how a line with a keyword is written, without what may be left out."""
+    found = []
+    for part in SYNTAX[cls]:
+        if isinstance(part, Words):
+            found.append(part.text)
+        elif isinstance(part, Slot):
+            found.append(_slot_form(cls, part, word))
+    return "".join(found)
+
+
+def _slot_form(cls: type, slot: Slot, word: str) -> str:
+    """Return what stands for a field, or a list of two, in the form of a line."""
+    name, *others = slot.fields
+    hint = hints_of(cls)[name]
+    if slot is right_side(cls)[0]:
+        return next(form_of(each, word) for each in _choices(hint) if word in opening_words(each))
+    if slot.form == "layout":
+        return slot.form
+    if others or get_origin(hint) is tuple:
+        return f"({', '.join(slot.fields)})"
+    sign = _kind(cls, name).sign
+    return f'"{name}"' if sign == '"' else f"{sign}{name}"
 
 
 def _choices(hint: Value) -> list[type]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 import wrapper_ir.lines as ir
 from wrapper_ir.lines.syntax import SYNTAX, Group, Slot
 from wrapper_ir.lines.traits import NAMED_FIELDS
-from wrapper_ir.text.assembly import READERS, Reader, left_side, opening_words
-from wrapper_ir.text.errors import NestingTextError, SchemaTextError, StringTextError
+from wrapper_ir.text.assembly import READERS, Reader, form_of, left_side, opening_words
+from wrapper_ir.text.errors import NestingTextError, SchemaTextError, StringTextError, WordTextError
 from wrapper_ir.text.tokens import Cursor, TextLines, listed
 from wrapper_ir.text.words import (
     MAX_DEPTH,
@@ -41,12 +41,22 @@ class _Openings(NamedTuple):
     """After any number of results."""
     op: Reader
     """The reader of a line that starts with the name of a library op."""
+    classes: dict[str, type]
+    """The classes of lines, by keyword."""
+
+    def form(self, word: str) -> str:
+        """Return how a line with a keyword is written; nothing if no line has it."""
+        if word in _LIBRARY_OPS:
+            return f"{word} schema"
+        cls = self.classes.get(word)
+        return "" if cls is None else form_of(cls, word)
 
 
 @cache
 def _openings() -> _Openings:
     tables: dict[str, dict[str, Reader]] = {"": {}, "buffers": {}, "symbols": {}, "calls": {}}
     op: Reader | None = None
+    classes: dict[str, type] = {}
     for cls in get_args(ir.AnyLine):
         if _is_comment(cls):
             continue
@@ -55,8 +65,9 @@ def _openings() -> _Openings:
         if not words:
             op = read
         tables[_defined(cls)].update(dict.fromkeys(words, read))
+        classes.update(dict.fromkeys(words, cls))
     assert op is not None
-    return _Openings(tables[""], tables["buffers"], tables["symbols"], tables["calls"], op)
+    return _Openings(tables[""], tables["buffers"], tables["symbols"], tables["calls"], op, classes)
 
 
 def _is_comment(cls: type) -> bool:
@@ -96,7 +107,8 @@ class LineParser:
             if tokens[0] == last_word and tokens[1] != "=":
                 cursor.at = 1
                 return tuple(found), cursor
-            found.append(self.comment(cursor) if tokens[0] == "//" else self.line(cursor))
+            is_comment = tokens[0] == "//"
+            found.append(self.comment(cursor) if is_comment else self.line(cursor, last_word))
 
     def comment(self, cursor: Cursor) -> ir.Comment:
         """Read ``// text``."""
@@ -110,8 +122,8 @@ class LineParser:
             place = cursor.place(found.start(2) + error.position + 1)
             raise StringTextError(reason=str(error), place=place) from None
 
-    def line(self, cursor: Cursor) -> ir.AnyLine:
-        """Read any line except a comment."""
+    def line(self, cursor: Cursor, last_word: str) -> ir.AnyLine:
+        """Read any line except a comment, of a body that ends with ``last_word``."""
         cursor.take_origin(self.text.origin)
         tokens = cursor.tokens
         first = tokens[0]
@@ -128,9 +140,12 @@ class LineParser:
             line = self._declared(cursor, is_method=_LIBRARY_OPS[first])
         elif first[0] == "|":
             cursor.fail("lines of source must follow a 'kernel' line")
+        elif first in _ENDS:
+            what = f"a {_ENDS[last_word]} ends with '{last_word}', not with '{first}'"
+            cursor.fail(what, WordTextError)
         else:
-            words = (*known.statements, *_LIBRARY_OPS, *known.buffers, *known.symbols, *known.calls)
-            cursor.fail_word((*words, "return"), "the start of a line")
+            self._refuse_place(cursor, "follows the name that it defines")
+            cursor.fail_word((*known.classes, *_LIBRARY_OPS, last_word), "the start of a line")
         cursor.end()
         return line
 
@@ -149,7 +164,7 @@ class LineParser:
         """Read a line that defines one name."""
         name, found = targets[0]
         if len(targets) > 1 or found != kind:
-            cursor.fail(f"'{cursor.next}' defines one {kind}", at=0)
+            self._refuse_place(cursor, f"defines one {kind}", at=0)
         line: ir.AnyLine = read(self.items, cursor, name)
         return line
 
@@ -168,12 +183,18 @@ class LineParser:
             return cursor.object(), "object"
         return cursor.symbol(), "symbol"
 
+    def _refuse_place(self, cursor: Cursor, reason: str, *, at: int | None = None) -> None:
+        """Fail if the next token is the keyword of a line that is written in another way."""
+        if form := self._openings.form(cursor.next):
+            cursor.fail(f"'{cursor.next}' {reason}", at=at, hint=f"write '{form}'")
+
     def _called(self, cursor: Cursor, targets: list[Target]) -> ir.AnyLine:
         """Read a line that has results."""
         word, known = cursor.next, self._openings
         read = known.calls.get(word)
         if read is None:
             if not _is_op(word):
+                self._refuse_place(cursor, "defines nothing")
                 words = (*known.buffers, *known.symbols, *known.calls)
                 cursor.fail_word(words, "an operator such as aten::relu, or what defines a value")
             read = known.op
@@ -238,6 +259,9 @@ class LineParser:
 def _is_op(token: str) -> bool:
     return "::" in token and token[0] != '"'
 
+
+#: What ends with a keyword.
+_ENDS: Final = {"return": "program", "yield": "region"}
 
 #: Keywords that declare library ops by schema, and whether the op is a method.
 _LIBRARY_OPS: Final = {"extern": False, "method": True}

@@ -57,6 +57,8 @@ class Lifetimes:
             self._refuse_realigned(item.name, bytes_, "that is no power of two", place)
         elif layout is not None and layout.kind is not LayoutKind.STRIDED:
             self._refuse_realigned(item.name, bytes_, "its layout is not strided", place)
+        elif layout is not None and bytes_ > layout.device.kind.memory.alignment:
+            self._refuse_realigned(item.name, bytes_, "its device aligns memory to fewer", place)
 
     def _refuse_realigned(self, name: str, bytes_: int, why: str, place: Place) -> None:
         fault = partial(self.state.report, rules.BAD_REALIGNMENT, place=place)

@@ -15,7 +15,7 @@ from wrapper_ir.emitters.functions import as_function
 from wrapper_ir.emitters.kernel_types import cpp_type
 from wrapper_ir.lines import BufferInput, CppKernel, Program
 from wrapper_ir.lines.walk import Path
-from wrapper_ir.runtime import InputChecks, TensorSpec
+from wrapper_ir.runtime import InputChecks, TensorSpec, realigned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,11 +52,13 @@ class NumpyArtifact:
             module[variable] = _array(values[name])
         check = InputChecks(*_specs(self.program))
         items = enumerate(self.program.inputs)
-        buffers = [n for n, item in items if isinstance(item, BufferInput)]
+        buffers = {n: item.realigned for n, item in items if isinstance(item, BufferInput)}
 
         def call(inputs: list[Any]) -> tuple[Any, ...]:
             # The list is the only one to hold the inputs, so that those that are freed die.
             check(*(inputs[n] for n in buffers))
+            for n, alignment in buffers.items():
+                inputs[n] = realigned(inputs[n], alignment or 1)
             inputs[:] = map(_array, inputs)
             return tuple(map(_tensor, module["call"](inputs)))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from wrapper_ir.aot.load import module_if_made
+from wrapper_ir.aot.load import extension_module, module_if_made
 from wrapper_ir.emitters.python.clocked import clock_checks
 from wrapper_ir.frontends.inductor import straight
 
@@ -60,15 +62,20 @@ def calls_inside(call: Callable[[], object], number: int) -> list[dict[str, tupl
     ]
 
 
+def is_library(function: Callable[..., Any]) -> bool:
+    """Return whether a program is a library's, in whatever it is wrapped."""
+    module = module_if_made()
+    return module is not None and isinstance(inspect.unwrap(function), module.Function)
+
+
 def clocked_of(function: Callable[..., Any]) -> Clocked | None:
     """Return a program that tells how long it checks its arguments; None if it cannot be told.
 
-    The program is a function that the Python emitter wrote, or that of a library.
+    The program is a function that the Python emitter wrote, or that of a library. What stands round
+    it, such as what restores values that it does not see, has it as ``__wrapped__``.
     """
-    module = module_if_made()
-    if module is not None and isinstance(function, module.Function):
-        made: Clocked = function.clocked
-        return made
+    if is_library(function):
+        return partial(extension_module().clocked, function)
     return clock_checks(function)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch.export.graph_signature import InputKind
@@ -24,6 +24,7 @@ from wrapper_ir.frontends.inductor import dropped_facts as facts
 from wrapper_ir.frontends.inductor.aot_compile import lower_graph, read_names, with_values
 from wrapper_ir.frontends.inductor.distributed_export import made_traceable
 from wrapper_ir.frontends.inductor.errors import CaptureError, words_of
+from wrapper_ir.frontends.inductor.random_state import refusing_state
 from wrapper_ir.frontends.inductor.registration import registered
 from wrapper_ir.frontends.inductor.session import Session, open_recorders
 from wrapper_ir.frontends.inductor.settings import Settings, compiling_for
@@ -116,12 +117,19 @@ def _export(
     module = model if isinstance(model, torch.nn.Module) else _Function(model)
     try:
         given = _separate((tuple(args), dict(kwargs or {})))
-        with made_traceable(module):
+        with made_traceable(module), refusing_state(_refuse_state):
             exported = torch.export.export(module, *given, dynamic_shapes=dynamic_shapes)
+    except CaptureError:
+        raise
     except Exception as error:
         problem = f"torch.export says: {words_of(error)}"
         raise CaptureError(problem=problem, hint=hint_for_export(error)) from error
     return exported, pytree.tree_leaves(exported.example_inputs)
+
+
+def _refuse_state(problem: str) -> NoReturn:
+    hint = "a program draws random numbers, but sets no seed: do that before you call it"
+    raise CaptureError(problem=problem, hint=hint)
 
 
 def _separate(examples: Any) -> Any:

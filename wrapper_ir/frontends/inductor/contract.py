@@ -66,7 +66,10 @@ def _own_results(places: Sequence[torch.fx.Node], output: torch.fx.Node) -> Iter
     if metadata is None or any(isinstance(each.meta.get("desc"), kinds) for each in places):
         return  # a backward has none
     results = tree_leaves(output.args[0], is_leaf=_is_none)
-    told = zip(results, output.meta.get("desc") or (), strict=False)
+    descriptors = output.meta.get("desc") or ()
+    # Of ops with effects, torch takes the tokens out of the results, but not what describes them.
+    tokens = max(0, len(descriptors) - len(results))
+    told = zip(results, descriptors[tokens:], strict=False)
     for position, (node, each) in enumerate(told):
         if isinstance(each, compat.PlainAOTOutput) and not _is_one_of_views(node):
             info = metadata.output_info[each.idx]

@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from wrapper_ir.aot.load import module_if_made
-from wrapper_ir.frontends.inductor.call_inside import calls_inside
+from wrapper_ir.frontends.inductor.call_inside import calls_inside, is_library
 from wrapper_ir.frontends.inductor.call_trace import Part, Span, measured, profiled, trace_of
 from wrapper_ir.frontends.inductor.call_watch import GraphSpan, Round, median_us, watched
 from wrapper_ir.frontends.inductor.compat import cache_entries
@@ -252,7 +251,6 @@ def _time_of(
     graph = spans[0].graph
     inner = statistics.median(span.inner for span in spans) / 1e3
     outer = statistics.median(max(0, span.outer - span.inner) for span in spans) / 1e3
-    module = module_if_made()
     return GraphTime(
         around_us=None if graph.hindrances else outer,
         program_us=inner,
@@ -260,7 +258,7 @@ def _time_of(
         calls=calls,
         hindrances=graph.hindrances,
         node="" if graph.apply is None else torchs_node(graph.apply),
-        is_cpp=module is not None and isinstance(graph.compiled.current_callable, module.Function),
+        is_cpp=is_library(graph.compiled.current_callable),
     )
 
 

@@ -8,6 +8,7 @@ comparison goes through the store of the default process group, in which no coll
 from __future__ import annotations
 
 import base64
+import functools
 import os
 import threading
 import warnings
@@ -72,6 +73,7 @@ def met_first(
     """
     met: list[Meeting] = []
 
+    @functools.wraps(call)
     def call_after(args: list[Any]) -> Any:
         if not met or met[0] is not _meeting():
             with _lock:

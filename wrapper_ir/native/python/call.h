@@ -408,27 +408,29 @@ inline std::int64_t clock_nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
 }
 
-// Call a program with a list of inputs, which is emptied. `check_nanoseconds` is null, or takes how
-// long it takes to take the inputs and to compare them with the program's table.
-inline PyObject* run_list(Function* self, PyObject* list, PyObject* out,
-                          std::int64_t* check_nanoseconds) {
+// Where this thread's programs add what their checks of inputs take; null if nobody measures it.
+inline thread_local std::int64_t* check_nanoseconds = nullptr;
+
+// Take inputs from a list, which is emptied, and compare them with the program's table.
+inline bool take_list(Run& run, PyObject* list) {
+  if (check_nanoseconds == nullptr) return run.take_list(list);
+  const std::int64_t before = clock_nanoseconds();
+  const std::int64_t began = clock_nanoseconds();
+  const bool taken = run.take_list(list);
+  const std::int64_t length = clock_nanoseconds() - began;
+  *check_nanoseconds += std::max<std::int64_t>(0, length - (began - before));
+  return taken;
+}
+
+// Call a program with a list of inputs, which is emptied.
+inline PyObject* run_list(Function* self, PyObject* list, PyObject* out) {
   const Py_ssize_t count = PyList_GET_SIZE(list);
   if (count != static_cast<Py_ssize_t>(self->info->num_inputs)) return refuse_count(self, count);
   Py_INCREF(self);
   PyObject* made = nullptr;
   {
     Run run(self, out, true);
-    bool taken = false;
-    if (check_nanoseconds == nullptr) {
-      taken = run.take_list(list);
-    } else {
-      const std::int64_t before = clock_nanoseconds();
-      const std::int64_t began = clock_nanoseconds();
-      taken = run.take_list(list);
-      const std::int64_t length = clock_nanoseconds() - began;
-      *check_nanoseconds = std::max<std::int64_t>(0, length - (began - before));
-    }
-    if (taken && run.execute()) made = run.results();
+    if (take_list(run, list) && run.execute()) made = run.results();
   }
   Py_DECREF(self);
   return made;
@@ -443,17 +445,19 @@ inline PyObject* call_boxed(PyObject* callable, PyObject* const* args, std::size
   }
   PyObject* out = nullptr;
   if (!find_out(keywords, args + 1, &out)) return nullptr;
-  return run_list(self, args[0], out, nullptr);
+  return run_list(self, args[0], out);
 }
 
-// A boxed call, and how long checks of its inputs took.
-inline PyObject* clocked(PyObject* object, PyObject* list) {
-  if (!PyList_CheckExact(list)) {
-    PyErr_SetString(PyExc_TypeError, "inputs are given in a list");
-    return nullptr;
-  }
+// Call what runs programs, such as one of ours or what stands round it, and return how long their
+// checks of inputs took, too.
+inline PyObject* clocked(PyObject*, PyObject* args) {
+  PyObject *callable, *list;
+  if (!PyArg_ParseTuple(args, "OO!", &callable, &PyList_Type, &list)) return nullptr;
   std::int64_t nanoseconds = 0;
-  PyObject* made = run_list(reinterpret_cast<Function*>(object), list, nullptr, &nanoseconds);
+  std::int64_t* const outer = check_nanoseconds;
+  check_nanoseconds = &nanoseconds;
+  PyObject* made = PyObject_CallOneArg(callable, list);
+  check_nanoseconds = outer;
   if (made == nullptr) return nullptr;
   return Py_BuildValue("NL", made, static_cast<long long>(nanoseconds));
 }
@@ -546,9 +550,6 @@ inline PyMethodDef function_methods[] = {
     {"release", release, METH_NOARGS,
      "release() -> bytes freed now\n\nFree the memory kept between calls; calls in progress free "
      "theirs when they end."},
-    {"clocked", clocked, METH_O,
-     "clocked(inputs) -> (results, nanoseconds)\n\nCall with a list, which is emptied, and measure "
-     "how long checks of inputs take."},
     {nullptr, nullptr, 0, nullptr}};
 
 inline PyMemberDef members[] = {

@@ -110,6 +110,9 @@ PyMethodDef methods[] = {
     {"open", open_library, METH_VARARGS, "open(path, name='wir_program_info') -> library"},
     {"are_alone", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(are_alone)),
      METH_FASTCALL, "are_alone(positions, count, args) -> bool"},
+    {"clocked", wir_py::clocked, METH_VARARGS,
+     "clocked(callable, inputs) -> (results, nanoseconds)\n\nCall with a list, which is emptied, and "
+     "measure how long checks of inputs take."},
     {"bound_device", bound_device, METH_O, "bound_device(library) -> str"},
     {"describe", describe, METH_O, "describe(library) -> (name, inputs, outputs, constants, probes)"},
     {"bind", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(bind)),

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from wrapper_ir.runtime._private import tensor_guard
 from wrapper_ir.runtime.addresses import Addresses
-from wrapper_ir.runtime.apart import extent, meet, span
+from wrapper_ir.runtime.apart import extent
 from wrapper_ir.runtime.cuda_graphs import results as memory
 from wrapper_ir.runtime.cuda_graphs.overlaps import Overlaps
 from wrapper_ir.runtime.cuda_graphs.recorder import CudaRecorder, Recorder, Recording
@@ -392,18 +392,13 @@ class CudaGraphs:
 
     def _overlap_now(self, args: list[Any]) -> bool:
         """Return whether a tensor that is written to shares memory with another."""
-        device = self._recorder.device
-        others = {n: arg for n, arg in enumerate(args) if isinstance(arg, Tensor)}
-        others |= {-1 - n: constant for n, constant in enumerate(self._constants())}
-        spans = {
-            n: span(each) for n, each in others.items() if each.device == device and each.numel()
+        tensors = [*args, *self._constants()]
+        extents = {
+            n: extent(each)
+            for n, each in enumerate(tensors)
+            if isinstance(each, Tensor) and each.device == self._recorder.device
         }
-        return any(
-            n != written and meet(spans[written], other)
-            for written in self._writes
-            if written in spans
-            for n, other in spans.items()
-        )
+        return Overlaps(extents, self._writes, {}, extents).are_in(tensors)
 
 
 def _fits(graph: _Graph, args: list[Any]) -> bool:

@@ -42,6 +42,7 @@ from wrapper_ir.frontends.inductor.jitted.structure import (
     is_unchanging,
     nodes_of,
 )
+from wrapper_ir.frontends.inductor.random_state import default_generators, refusing_state
 from wrapper_ir.lines.program import Program
 from wrapper_ir.passes.printer import make_printer
 from wrapper_ir.runtime import InputCountError, InputLayoutError, SymbolError
@@ -59,7 +60,8 @@ _UNSEEN: Final = frozenset(
         *("register_hook", "register_post_accumulate_grad_hook", "requires_grad_"),
         *("retain_grad", "backward", "grad", "grad_fn", "is_leaf", "is_inference", "_base"),
         *("_is_view", "_version", "data_ptr", "untyped_storage", "storage"),
-        *("storage_offset", "set_"),
+        *("storage_offset", "set_", "retains_grad", "output_nr", "is_pinned", "is_shared"),
+        *("_backward_hooks", "_post_accumulate_grad_hooks"),
     )
 )
 
@@ -81,7 +83,7 @@ class _Watch(TorchFunctionMode):
     """Refuses, while a model is traced, what a program would not do at each call.
 
     Args:
-        known: The ``id`` of each tensor, not traced, that code may use.
+        known: The ``id`` of each tensor, not traced, and each generator that code may use.
     """
 
     def __init__(self, known: frozenset[int]) -> None:
@@ -111,8 +113,11 @@ class _Watch(TorchFunctionMode):
         real = [each for each in leaves if type(each) in (Tensor, nn.Parameter)]
         if real and name in _READING:
             self.refuse(f"it computes with {name}() of a tensor that is no argument, no buffer")
-        if any(id(each) not in self._known for each in real):
-            self.refuse("it uses a tensor that is in no module, attribute, global or container")
+        made = [each for each in leaves if type(each) is torch.Generator]
+        for what, found in (("tensor", real), ("random generator", made)):
+            if any(id(each) not in self._known for each in found):
+                where = "that is in no module, attribute, global or container"
+                self.refuse(f"it uses a {what} {where}")
         return func(*args, **(kwargs or {}))
 
     def refuse(self, problem: str) -> None:
@@ -129,7 +134,9 @@ class Trace:
     """A call of a model while it is traced, with other tensors as arguments."""
 
     def __init__(self, function: Any, call: Call, reached: Reached, *, records: bool) -> None:
-        known = frozenset(() if records else map(id, reached.tensors))
+        tensors = () if records else reached.tensors
+        generators = (*reached.generators, *default_generators())
+        known = frozenset(map(id, (*tensors, *generators)))
         self.watch: _Watch = _Watch(known)
         self.results: list[Node] = []
         self._function, self._call, self._reached = function, call, reached
@@ -146,9 +153,14 @@ class Trace:
             OddCallError: A program would not do the same at each call.
         """
         args, kwargs = self._call.arguments(tensors)
+        given, given_spec = pytree.tree_flatten((args, kwargs))
         before = self._reached.now()
-        with self.watch:
+        generators = self._reached.generators
+        with refusing_state(self.watch.refuse, generators, of_others=True), self.watch:
             result = self._function(*args, **kwargs)
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        if spec != given_spec or not all(map(operator.is_, leaves, given)):
+            self.watch.refuse("it changes a list, dict or other container among its arguments")
         if not self._reached.is_as(before, may_assign=not self._records):
             self.watch.refuse("it changes what it reads: attributes, globals or containers")
         places = {id(each): at for at, each in enumerate(tensors)}

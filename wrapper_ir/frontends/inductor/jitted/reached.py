@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from wrapper_ir.frontends.inductor.jitted.structure import is_unchanging
 
@@ -124,6 +124,7 @@ class Reached:
         watched: Lists, sets, functions, cells and slots with their contents, as the table takes
             them: ``(owner, contents)``, of a slot ``(owner, name, contents)``.
         tensors: All tensors, those among them that distributed ones hold.
+        generators: Those of random numbers, but for torch's default ones.
         distributed: The distributed tensors.
         modules: All modules, the outer before the inner ones.
         problems: Why calls cannot be tested soundly.
@@ -132,6 +133,7 @@ class Reached:
     items: list[Items] = field(default_factory=list)
     watched: list[tuple[Any, ...]] = field(default_factory=list)
     tensors: list[Tensor] = field(default_factory=list)
+    generators: list[Generator] = field(default_factory=list)
     distributed: list[Tensor] = field(default_factory=list)
     modules: list[nn.Module] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)

@@ -88,15 +88,21 @@ def nodes_of(value: Any, leaf: Callable[[Any], Node], *, builds: bool = False) -
                 raise OddCallError("a dict has keys other than numbers and strings")
     else:
         known = _definition(type(value))
-        if known is None:
+        if known is None or (is_unchanging(value) and not builds):
             return [leaf(value)]
         kind, function = Kind.OTHER, known.unflatten_fn if builds else known.flatten_fn
+        if builds and type(value) is torch.Size:  # of which pytree makes a tuple
+            function = _size
         flat: Any = known.flatten_fn(value)
         children, kept = list(flat[0]), flat[1]
     nodes = [Node(kind, type(value), len(children), kept, function)]
     for child in children:
         nodes += nodes_of(child, leaf, builds=builds)
     return nodes
+
+
+def _size(numbers: Any, _: object) -> torch.Size:
+    return torch.Size(numbers)
 
 
 def _definition(kind: type) -> Any:

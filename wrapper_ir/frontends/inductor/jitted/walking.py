@@ -25,7 +25,7 @@ from types import (
 )
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn.modules import module as module_hooks
 
 from wrapper_ir.frontends.inductor.distributed_tensors import (
@@ -35,6 +35,7 @@ from wrapper_ir.frontends.inductor.distributed_tensors import (
 )
 from wrapper_ir.frontends.inductor.jitted.reached import Items, Reached, contents_of, items_of
 from wrapper_ir.frontends.inductor.jitted.structure import is_unchanging
+from wrapper_ir.frontends.inductor.random_state import default_generators
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -103,6 +104,15 @@ _LOOKING_UP: Final = frozenset(
 _READING: Final = frozenset(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"))
 _WRITING: Final = frozenset(("STORE_ATTR", "DELETE_ATTR"))
 _GLOBAL: Final = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"))
+
+
+#: Functions of torch for modes and settings that the table does not compare.
+_UNTESTED: Final = frozenset(
+    (
+        *("is_inference_mode_enabled", "is_anomaly_enabled", "is_anomaly_check_nan_enabled"),
+        *("get_num_threads", "get_num_interop_threads", "get_float32_matmul_precision"),
+    )
+)
 
 
 class _Names(NamedTuple):
@@ -195,6 +205,9 @@ class _Walk:
                     self._take_slot(value, name)
             case Tensor():
                 self.found.tensors.append(value)
+            case Generator():
+                if value not in default_generators():
+                    self.found.generators.append(value)
             case nn.Module():
                 self._enter_module(value)
             case FunctionType():
@@ -239,6 +252,8 @@ class _Walk:
 
     def _enter_code(self, code: CodeType, variables: dict[str, Any]) -> None:
         names = _names_in(code)
+        for name in sorted(_UNTESTED & (names.globals | names.attributes)):
+            self.found.problems.append(f"it uses {name}(), and no test of a call does")
         if names.globals & _LOOKING_UP or names.attributes & _LOOKING_UP:
             self._has_all = True
             for act in itertools.chain.from_iterable([*self._waiting.values()]):
