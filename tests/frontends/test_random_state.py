@@ -191,3 +191,15 @@ def test_compiled_functions(emitter: str, training: bool) -> None:
         torch.testing.assert_close(outcomes(run, training=training), wanted)
     assert statistics.programs
     assert not statistics.fallbacks
+
+
+def test_states_that_torch_keeps_while_it_traces_are_not_the_models() -> None:
+    """Dynamo, which traces branches, keeps the state of the default generator meanwhile."""
+
+    def choosing(x: Tensor) -> Tensor:
+        found: Tensor = torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+        return found
+
+    x = torch.ones(3)
+    (found,) = wir.compile(wir.capture(choosing, (x,)), "python")(x)
+    assert torch.equal(found, x.sin())

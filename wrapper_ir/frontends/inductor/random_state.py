@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import FrameType
 
-#: Modules that set states of generators so that a model draws what it would.
-_HARMLESS: Final = ("torch.utils.checkpoint", "wrapper_ir.")
+#: Modules of the functions for the default generator, and of what they are wrapped in.
+_BETWEEN: Final = ("torch.random", "contextlib", "torch._compile", "torch._dynamo.eval_frame")
 
 
 def default_generators() -> list[torch.Generator]:
@@ -97,15 +97,16 @@ class _Default:
 
 
 def _is_models() -> bool:
-    """Return whether the code of a model is what called, rather than what traces it."""
+    """Return whether the code of a model is what called, rather than some of torch's.
+
+    Torch keeps states where it traces and where it computes again, so that a model draws what it
+    would.
+    """
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         name = str(frame.f_globals.get("__name__"))
-        if name.startswith(_HARMLESS):
-            return False
-        root = name.partition(".")[0]
-        if root != "torch" and root not in sys.stdlib_module_names:
-            return True
+        if name not in _BETWEEN:
+            return name.partition(".")[0] not in ("torch", "wrapper_ir")
         frame = frame.f_back
     return False
 
