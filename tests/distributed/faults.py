@@ -32,22 +32,28 @@ def most(x: Tensor) -> Tensor:
     return collectives.all_reduce(x * 2, "max", dist.group.WORLD) + 1
 
 
+def gathered(x: Tensor) -> Tensor:
+    """Pytorch 174844: with NCCL the gather may return, and the sum behind it hangs."""
+    parts = [torch.empty_like(x) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, x)
+    return collectives.all_reduce(torch.stack(parts).sum(), "sum", dist.group.WORLD)
+
+
 def called(case: str, rank: int, emitter: str, size: int) -> Any:
     """Do what a case says, as one of the ranks; no two cases have programs that fit."""
     torch._dynamo.reset()
     function = most if case == "version" and rank else total
     size += 100 if case == "shape" and rank else 0
+    x = torch.ones(size)
+    if case == "gather":
+        function, x = gathered, torch.ones(()) if rank else torch.ones(3, 4)
     patience = 2 if case == "dies" else 60
     if case == "late" and rank:
         time.sleep(1)
     if case == "dies" and rank:
         os._exit(0)
     options = {"emitter": emitter, "verify_ranks": "error", "verify_ranks_seconds": patience}
-    return (
-        torch.compile(function, backend="wrapper_ir", options=options)(torch.ones(size))
-        .sum()
-        .item()
-    )
+    return torch.compile(function, backend="wrapper_ir", options=options)(x).sum().item()
 
 
 def work(rank: int, folder: Path, cases: list[str]) -> None:

@@ -18,7 +18,6 @@ import json
 import os
 import sys
 import traceback
-import warnings
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -437,9 +436,7 @@ def _grouped(compiled: Compile) -> Any:
     found = over_mesh(sample(3), mesh()), over_group(sample(3), dist.group.WORLD)
     # Stock calls the group that it has compiled for, without a word.
     over_other = of_group if compiled is torch.compile else over_group
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "a call of a compiled function runs op by op")
-        return found, over_other(sample(3), one)
+    return found, over_other(sample(3), one)
 
 
 #: Every case: what it does, a collective that its programs have to call (none where hooks do it

@@ -38,7 +38,7 @@ def test_ranks_that_are_started_again_do_not_read_what_others_have_published(
 
 
 def test_every_rank_hears_what_differs(tmp_path: Path) -> None:
-    cases = ["same", "shape", "same:cpp", "version", "late", "same:fx", "dies"]
+    cases = ["same", "shape", "same:cpp", "version", "late", "same:fx", "gather", "dies"]
     found = heard(tmp_path / "first", *cases, cache=tmp_path / "cache")
     for rank in "01":
         for case in ("same", "late", "same:cpp", "same:fx"):
@@ -46,6 +46,7 @@ def test_every_rank_hears_what_differs(tmp_path: Path) -> None:
             assert found[case, rank].split()[0] == str(5.0 * (4 + cases.index(case))), found
         assert found["shape", rank] in ("size True", "stopped True"), found
         assert found["version", rank] in ("reduction True", "stopped True"), found
+        assert found["gather", rank] in ("size True", "stopped True"), found
     assert found["dies", "0"] == "late True"
     # Started again, with caches: programs that nobody compiles are compared as well.
     again = heard(tmp_path / "again", *cases[:4], cache=tmp_path / "cache")

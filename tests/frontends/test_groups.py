@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import warnings
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -404,16 +403,42 @@ def test_a_call_with_another_group_does_not_use_the_first() -> None:
     x = torch.ones(3)
     with _as_rank(0):
         row, column = dist.new_group([0, 1]), dist.new_group([0, 2])
+        compiled = torch.compile(total, backend="wrapper_ir")
         with wir.record() as programs:
-            compiled = torch.compile(total, backend="wrapper_ir")
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                compiled(x, row)
-                compiled(x, row)
-            with pytest.warns(OpByOpWarning, match="other process groups"):
-                compiled(x, column)
-        assert [_groups(program) for program in programs] == [["group"]]
+            for group in (row, row, column, row, column):
+                compiled(x, group)
+        assert [_groups(program) for program in programs] == [["group"], ["group.1"]]
         assert compat.process_group("group") is row
+        assert compat.process_group("group.1") is column
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_model_over_another_mesh_of_the_same_shape_has_a_program_of_its_own(
+    is_shared: bool,
+) -> None:
+    """Dynamo takes the meshes for equal; a model that is loaded anew may have made its own."""
+
+    with _as_rank(0), compiler_config.patch(compile_on_one_rank=is_shared):  # type: ignore[attr-defined]
+        one, other = _mesh(), _mesh()
+        compiled = torch.compile(_step, backend="wrapper_ir")
+        with wir.record() as programs:
+            for mesh in (one, one, other, one, other):
+                compiled(torch.ones(3), mesh)
+        first, second = (_groups(program) for program in programs)
+        assert len({*first, *second}) == 4
+
+
+def test_a_call_with_other_groups_that_no_guard_sees_runs_op_by_op(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compat, "guard_on_groups", lambda *_: None)
+    x = torch.ones(3)
+    with _as_rank(0):
+        one, other = _mesh(), _mesh()
+        compiled = torch.compile(_step, backend="wrapper_ir")
+        compiled(x, one)
+        with pytest.warns(OpByOpWarning, match="other process groups"):
+            compiled(x, other)
 
 
 def test_distributed_tensors_are_captured_as_what_this_rank_has_of_them() -> None:

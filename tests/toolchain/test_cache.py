@@ -195,6 +195,23 @@ def test_a_lock_is_waited_for(cache: DiskCache) -> None:
     assert order == ["first", "second"]
 
 
+@pytest.mark.usefixtures("locks")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_process_that_was_forked_meanwhile_keeps_no_lock(cache: DiskCache) -> None:
+    end, told = os.pipe()
+    with cache.locked([KEY, OTHER]):
+        child = os.fork()
+        if not child:  # as a worker that loads data does, it stays
+            os.close(told)
+            os.read(end, 1)
+            os._exit(0)
+    with cache.locked([KEY, OTHER], wait=False) as free:
+        assert free
+    os.close(told)
+    os.close(end)
+    os.waitpid(child, 0)
+
+
 def test_a_home_that_cannot_be_written_is_done_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

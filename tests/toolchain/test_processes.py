@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -12,7 +14,7 @@ import pytest
 
 from tests import warm
 from wrapper_ir.errors import OptionValueError
-from wrapper_ir.toolchain.processes import StoppedError, in_background
+from wrapper_ir.toolchain.processes import Running, StoppedError, in_background
 
 CHILD = """
 import sys, torch
@@ -78,6 +80,12 @@ def test_damaged_entries_are_built_again(directory: Path, counting_compiler: Pat
             file.write_bytes(content[: len(content) // 2] + b"\0" * (len(content) // 2))
         another()
         assert counting_compiler.read_text().count(" -c ") == times
+
+
+def test_a_command_is_done_when_it_ends_whatever_it_leaves_behind() -> None:
+    code, said = Running().run(["sh", "-c", "sleep 60 & echo $!; exit 3"])
+    os.kill(int(said), signal.SIGKILL)  # an error if nobody has that number any more
+    assert code == 3
 
 
 @pytest.mark.parametrize(

@@ -252,7 +252,8 @@ class Steps:
 #
 # Each lock is one byte of the file, at an offset derived from the key. On Linux these are "open
 # file description" locks: they also exclude threads of one process, need one descriptor for any
-# number of keys, and vanish with the process. Elsewhere each lock is a file of its own.
+# number of keys, and vanish with the process. Elsewhere each lock is a file of its own. Both kinds
+# are unlocked, not just closed: a process that was forked meanwhile has the descriptor as well.
 
 
 #: ``struct flock``: type, whence, start, length, pid (which must be 0 for this kind of lock).
@@ -272,7 +273,7 @@ def hold(file: Path, keys: Iterable[str], *, wait: bool = True) -> Iterator[bool
     two holders cannot deadlock. The block gets False if one is held elsewhere and ``wait`` is
     false.
     """
-    with contextlib.ExitStack() as held:  # closing a descriptor releases its locks
+    with contextlib.ExitStack() as held:
         lock = functools.partial(_lock, file, _opened(file, held), held)
         yield _take_all(lock, sorted({int(key[:15], 16) for key in keys}), wait=wait)
 
@@ -316,13 +317,13 @@ def _lock(
 ) -> None:
     operation = _SET_AND_WAIT if wait else _SET
     if operation is not None:
-        request = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
         try:
-            fcntl.fcntl(descriptor, operation, request)
+            _request(descriptor, operation, fcntl.F_WRLCK, offset)
         except OSError as error:
             if error.errno not in (errno.EINVAL, errno.ENOLCK, errno.ENOSYS):
                 raise
         else:
+            held.callback(_request, descriptor, operation, fcntl.F_UNLCK, offset)
             return
     # An old kernel or an unusual file system, which locks whole files: one for each key, since who
     # holds a lock may take others.
@@ -331,4 +332,9 @@ def _lock(
     with contextlib.ExitStack() as taken:
         own = _opened(folder / f"{offset:015x}", taken)
         fcntl.flock(own, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        taken.callback(fcntl.flock, own, fcntl.LOCK_UN)
         held.push(taken.pop_all())
+
+
+def _request(descriptor: int, operation: int, kind: int, offset: int) -> None:
+    fcntl.fcntl(descriptor, operation, struct.pack(_FLOCK, kind, os.SEEK_SET, offset, 1, 0))

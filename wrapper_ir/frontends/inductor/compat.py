@@ -436,6 +436,29 @@ def groups_of_mesh(value: Any) -> tuple[str, ...]:
     return tuple(str(name) for names in of for name in names)
 
 
+def guard_on_groups(model: torch.fx.GraphModule, given: Mapping[int, Any]) -> None:
+    """Have Dynamo compile again where inputs of its graph are other groups, or meshes of others.
+
+    Args:
+        model: The graph that it has just made, and now has compiled.
+        given: The groups and meshes among its inputs, by their places.
+    """
+    from torch._dynamo.guards import GuardBuilder  # noqa: PLC0415 - few graphs take any
+    from torch._dynamo.source import AttrSource  # noqa: PLC0415
+    from torch._guards import TracingContext  # noqa: PLC0415
+
+    context = TracingContext.try_get()
+    if context is None:
+        return
+    for at, node in enumerate(model.graph.find_nodes(op="placeholder")):
+        source = getattr(node.meta.get("grapharg"), "source", None)
+        if at not in given or source is None:
+            continue
+        value = getattr(given[at], "real_obj", given[at])
+        names = AttrSource(source, "_dim_group_names" if is_mesh(value) else "group_name")
+        context.guards_context.dynamo_guards.add(names.make_guard(GuardBuilder.EQUALS_MATCH))
+
+
 def shape_of_mesh(mesh: Any) -> tuple[object, ...]:
     """Return what a mesh is for all of its ranks, without its groups: the ranks, and their places.
 

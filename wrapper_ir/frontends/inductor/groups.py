@@ -1,8 +1,9 @@
 """Process groups that a graph takes as arguments, or through a mesh.
 
-With ``torch.compiler.config.compile_on_one_rank`` (torch 2.15) Dynamo does not guard on the group
-that a caller passes: stock's graphs look it up in each call. Our programs call groups by name, so
-each call compares the groups with those that the graph was compiled for. A call with other groups
+Torch 2.15 passes meshes to graphs, and with ``torch.compiler.config.compile_on_one_rank`` groups.
+Dynamo does not guard on the groups: a mesh equals another one of the same shape. Our programs call
+groups by name, so Dynamo gets these guards from us, and compiles again for other groups. What no
+guard sees, such as a flattened dimension of another mesh, each call compares; one with other groups
 runs op by op.
 """
 
@@ -33,6 +34,7 @@ def with_groups(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Calla
             return stock(model, inputs, *args, **kwargs)
         # First: a graph from a cache calls its groups by these names.
         known = {at: found for at, value in enumerate(inputs) if (found := names_of(value))}
+        compat.guard_on_groups(model, {at: inputs[at] for at in known})
         compiled = stock(model, inputs, *args, **kwargs)
         return _comparing(compiled, model, known) if known else compiled
 
