@@ -5,15 +5,18 @@
 
 Parameters are distributed tensors of two ranks, of which this process is one: the process group is
 fake, and collectives do nothing. So what is timed is what a step costs the processor of a rank,
-with kernels of no size. Ways take turns in one process, and stock is compared with itself as well.
+with kernels of no size. Ways take turns in one process and trade their frames
+(``benchmarks/frames.py``), and stock is compared with itself as well.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import random
 import statistics
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,6 +27,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from benchmarks.common import OURS, STOCK, apart, machine, show
+from benchmarks.frames import Frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,11 +67,11 @@ def split(blocks: int) -> nn.Module:
     return parallelize_module(model, init_device_mesh("cpu", (2,)), halves)
 
 
-def step(call: Callable[[Tensor], Tensor], model: nn.Module, x: Tensor) -> tuple[float, float]:
+def step(call: Callable[[], Any], model: nn.Module) -> tuple[float, float]:
     """Return the microseconds of a call, and of the backward pass."""
     model.zero_grad()
     start = time.thread_time()
-    y = call(x)
+    y = call()
     called = time.thread_time()
     gradient = torch.ones_like(y)
     begin = time.thread_time()
@@ -79,18 +83,20 @@ def measure(blocks: int) -> dict[str, list[tuple[float, float]]]:
     """Return the medians of each round, by way."""
     torch._dynamo.reset()
     x, model = torch.randn(4, 16), split(blocks)
-    calls: dict[str, Callable[[Tensor], Tensor]] = {}
+    frames, generator = Frames(), random.Random(0)
     for way, (backend, options) in WAYS.items():
-        calls[way] = torch.compile(apart(lambda x: model(x)), backend=backend, options=options)
+        function = apart(lambda x: model(x))
+        compiled = torch.compile(function, backend=backend, options=options)
         for _ in range(5):
-            step(calls[way], model, x)
+            step(partial(compiled, x), model)
+        frames.add(way, function, compiled, lambda compiled: partial(compiled, x))
     found: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
     gc.collect()
     gc.disable()
     try:
         for _ in range(_ROUNDS):
-            for way, call in calls.items():
-                both = zip(*(step(call, model, x) for _ in range(_STEPS)), strict=True)
+            for way, call in frames.drawn(generator).items():
+                both = zip(*(step(call, model) for _ in range(_STEPS)), strict=True)
                 forward, backward = map(statistics.median, both)
                 found[way].append((forward, backward))
     finally:

@@ -210,11 +210,12 @@ def measure_here(rank: int, ranks: int, folder: Path, given: argparse.Namespace)
         times = _times(calls, device, given.calls)
     peak = torch.cuda.max_memory_allocated() / 2**30 if device.type == "cuda" else 0.0
     everywhere: list[Any] = [None] * ranks
-    dist.all_gather_object(everywhere, {way: found[way] | times[way] for way in found})
+    here = {way: found[way] | times[way] | {"peak": peak} for way in found}
+    dist.all_gather_object(everywhere, here)
     for way, record in found.items():
-        for name in times[way]:
+        for name in ("peak", *times[way]):
             record[name] = max(each[way][name] for each in everywhere)
-        record |= {"machine": machine(), "peak": peak}
+        record["machine"] = machine()
         if len({each[way]["bits"] for each in everywhere}) > 1:
             record["bits"] = "ranks differ"
     on_ranks.leave(found, folder)
