@@ -284,7 +284,7 @@ CASES: dict[str, Case] = {
     "zeroed": Case(lambda: [t(2, 4)], _zeroed),
     **MORE,
 }
-"""What programs compute; those that the emitter refuses are in ``UNSUPPORTED``."""
+"""What programs compute."""
 
 PROBED: dict[str, Case] = {
     "probes": Case(lambda: [t(4, 4)], lambda x: (x.relu() + 1,)),
@@ -292,13 +292,11 @@ PROBED: dict[str, Case] = {
 }
 """Programs that show values on their way."""
 
-UNSUPPORTED: dict[str, str] = {
-    "collectives": "memory that peers address",
-}
-"""Programs that the Python emitter cannot render yet, with a part of the reason it gives."""
-
 STREAMS = ("devices_and_streams", "streams")
 """Programs on several streams, which only the Python emitter renders."""
 
-TEXT_ONLY = ("branches", "decoder_block", "device_zoo", "triton", *STREAMS)
+PEERS = ("collectives", "peers")
+"""Programs with memory that peers address, which the interpreter has only if it runs all ranks."""
+
+TEXT_ONLY = ("branches", "decoder_block", "device_zoo", "triton", *PEERS, *STREAMS)
 """Programs whose devices a test machine has not."""

@@ -11,8 +11,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from torch import Tensor
 
 import wrapper_ir as wir
-from tests.emitters.corpus import CASES, FILES, PROBED, TEXT_ONLY, UNSUPPORTED, program
-from wrapper_ir.emitters import Artifact, EmitError
+from tests.emitters.corpus import CASES, FILES, PROBED, TEXT_ONLY, program
 from wrapper_ir.emitters.python import PythonEmitter
 from wrapper_ir.lines import Free, Program, Stage, rewrite_lines
 from wrapper_ir.passes import legalisation_for, run_passes
@@ -20,6 +19,8 @@ from wrapper_ir.planning import kept_pools
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
+
+    from wrapper_ir.emitters import Artifact
 
 
 pytestmark = pytest.mark.usefixtures("corpus_kernels")
@@ -38,7 +39,7 @@ def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 
 
 def test_every_program_has_a_case() -> None:
-    assert FILES.keys() == CASES.keys() | PROBED.keys() | UNSUPPORTED.keys() | set(TEXT_ONLY)
+    assert FILES.keys() == CASES.keys() | PROBED.keys() | set(TEXT_ONLY)
 
 
 def emit(made: Program, **options: Any) -> Artifact:
@@ -83,13 +84,6 @@ def test_text_that_takes_memory_for_results(name: str, snapshot: SnapshotAsserti
 def test_black_changes_nothing_of_arenas_and_given_memory(name: str) -> None:
     source = emit(kept(name), arena="kept", out=True).source
     assert black.format_str(source, mode=black.Mode()) == source
-
-
-@pytest.mark.parametrize("name", UNSUPPORTED)
-def test_unsupported(name: str) -> None:
-    with pytest.raises(EmitError, match=UNSUPPORTED[name]) as caught:
-        emit(program(name))
-    assert caught.value.problems
 
 
 def equal(actual: Any, expected: Any) -> None:

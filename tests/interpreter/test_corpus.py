@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import wrapper_ir as wir
-from tests.emitters.corpus import CASES, FILES, PROBED, UNSUPPORTED, constants, program
+from tests.emitters.corpus import CASES, FILES, PEERS, PROBED, constants, program
 from tests.interpreter.support import copies, same
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def test_corpus(
             assert same(two.data[constant], value)
 
 
-@pytest.mark.parametrize("name", sorted(UNSUPPORTED))
+@pytest.mark.parametrize("name", PEERS)
 def test_what_it_cannot_run_it_refuses(name: str) -> None:
     found = wir.parse(FILES[name].read_text())
     found = found.replace(data=constants(found))

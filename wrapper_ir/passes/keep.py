@@ -6,6 +6,9 @@ host's time for each allocation. Storage of nested regions lives for one run of 
 Storage passed to custom ops or regions is not kept: they may hold on to a buffer, which the next
 call would overwrite.
 
+Memory that peers address is kept wherever that is possible, in each buffer by itself: the ranks of
+a group have to meet before they can address an allocation, and do so once for each.
+
 Emitters keep what is marked.
 """
 
@@ -13,18 +16,21 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from wrapper_ir.analysis.devices import accelerators_of, is_on_one_stream
 from wrapper_ir.analysis.kept import can_keep, kept_pools
 from wrapper_ir.analysis.liveness import storages_of
-from wrapper_ir.lines import GraphRole, Program
+from wrapper_ir.lines import GraphRole, MemoryKind, Program
 from wrapper_ir.lines.traits import allocates, takes_memory
 from wrapper_ir.options.declared import ARENA
 from wrapper_ir.verify import verify_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
+
+
+_CALLERS: Final = frozenset((0,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,8 @@ def keep_storage(
             with several devices or streams, none are kept.
         arena: ``"kept"`` to also keep pools, whatever their size.
 
+    Memory that peers address is marked whatever the budgets, if the caller's stream alone uses it.
+
     Returns:
         The marked program; the same object if nothing can be kept or something is marked already.
 
@@ -72,7 +80,8 @@ def keep_storage(
         return program
     is_bounded = program.role is GraphRole.INFERENCE and (host or device)
     sizes = _fixed_sizes(program) if is_bounded else {}
-    if arena != "kept" and not sizes:
+    shared = _shared(program)
+    if arena != "kept" and not (sizes or shared):
         return program
     storages = storages_of(program)
     names = set(kept_pools(program, storages.lives)) if arena == "kept" else set()
@@ -82,6 +91,8 @@ def keep_storage(
         elsewhere = device * sum(factors) if is_on_one_stream(program) else 0
         others = {name: nbytes for name, nbytes in sizes.items() if name not in names}
         names |= _affordable(program, others, {True: host, False: elsewhere})
+    if shared:
+        names |= _met_once(program, shared)
     if not names:
         return program
     marked = program.replace(
@@ -127,3 +138,23 @@ def _affordable(program: Program, sizes: Mapping[str, int], budgets: dict[bool, 
             found.add(life.owner)
             budgets[is_host] -= nbytes
     return found
+
+
+def _shared(program: Program) -> set[str]:
+    """Return the allocations that peers address."""
+    found = (line for line in program.body if allocates(line))
+    return {line.out for line in found if line.memory is MemoryKind.SYMMETRIC}
+
+
+def _met_once(program: Program, shared: Collection[str]) -> set[str]:
+    """Return the allocations that peers address and that later calls can use again.
+
+    Who holds on to one keeps it: targets give such memory to a call only if it is idle. Ops cannot
+    resize it.
+    """
+    return {
+        first.owner
+        for first, chain in storages_of(program).lives.chains.items()
+        if first.owner in shared and chain[-1].end is not None
+        if not any(life.leaves or life.is_held or life.streams - _CALLERS for life in chain)
+    }

@@ -7,9 +7,8 @@ A storage can be in an arena if a plain allocation makes it and the region frees
 - storage of another stream than the caller's, of a memory pool, or used on several streams, since
   program order does not order their work;
 - storage that a collective works on after its call returns, and storage of ops through which ranks
-  talk and of which nothing is known.
-
-Memory that peers address has arenas of its own. Ranks that run one program place it alike.
+  talk and of which nothing is known;
+- memory that peers address: some ops look for it where its allocation begins.
 
 An arena is allocated where its first storage is. The symbols in its sizes must be bound by then;
 storage whose size is bound later goes into a later arena.
@@ -30,7 +29,7 @@ from wrapper_ir.analysis.collectives import (
 )
 from wrapper_ir.analysis.kept import can_keep
 from wrapper_ir.analysis.liveness import BEFORE, Life, Liveness
-from wrapper_ir.lines import Device, Dim, Place, Program, Region, effects, regions_of
+from wrapper_ir.lines import Device, Dim, MemoryKind, Place, Program, Region, effects, regions_of
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.traits import allocates_one, op_of
 from wrapper_ir.planning.sizes import Sizes, held_bytes, nbytes_of
@@ -220,6 +219,8 @@ class Judge:
             return "has a layout that only the device understands"
         if nbytes_of(self._program.buffers[first.owner]) == 0:
             return "has no bytes"
+        if first.place.memory is MemoryKind.SYMMETRIC:
+            return "is addressed by peers, some of which look for it where its allocation begins"
         return self._why_shared(chain)
 
     def _why_shared(self, chain: list[Life]) -> str:

@@ -95,6 +95,9 @@ if TYPE_CHECKING:
     from wrapper_ir.runtime.main import make_constants as make_constants
     from wrapper_ir.runtime.main import random_tensor as random_tensor
     from wrapper_ir.runtime.main import run_main as run_main
+    from wrapper_ir.runtime.peers import PeerMemory as PeerMemory
+    from wrapper_ir.runtime.peers import UnknownToPeersError as UnknownToPeersError
+    from wrapper_ir.runtime.peers import empty_for_peers as empty_for_peers
     from wrapper_ir.runtime.probes import NonFiniteError as NonFiniteError
     from wrapper_ir.runtime.probes import debug_session as debug_session
     from wrapper_ir.runtime.probes import make_probe as make_probe
@@ -110,6 +113,7 @@ _LATER = {
     "wrapper_ir.runtime.main": (
         *("SourceFolder", "SourceFolderError", "make_constants", "random_tensor", "run_main"),
     ),
+    "wrapper_ir.runtime.peers": ("PeerMemory", "UnknownToPeersError", "empty_for_peers"),
     "wrapper_ir.runtime.probes": ("NonFiniteError", "debug_session", "make_probe"),
     "wrapper_ir.toolchain.source": ("CppSource",),
 }

@@ -107,6 +107,8 @@ class Part(StrEnum):
     """Capture of whole calls as CUDA graphs (``wir::GraphInfo``)."""
     PIECES = "pieces"
     """Capture of pieces of a call (``wir::Piece``), which Python cannot do for a program."""
+    PEERS = "peers"
+    """Memory that peers address (``wir::PeerMemory``)."""
     OBJECTS = "objects"
     """Objects of custom classes, restored from bytes (``wir::ObjectSpec``)."""
 

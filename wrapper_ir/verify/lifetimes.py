@@ -375,14 +375,16 @@ class Lifetimes:
             fault = partial(self.state.report, place=storage.place, name=storage.owner)
             if is_planned and storage.end is None and not storage.leaves:
                 fault(rules.LEAK)
-            if storage.leaves or storage.held or storage.escapes:
+            # Memory for peers is given to a call only if nobody holds it, so ops may hold it.
+            escapes = storage.escapes and not storage.for_peers
+            if storage.leaves or storage.held or escapes:
                 self.not_to_keep.add(storage.allocation)
             if storage.kept and storage.leaves:
                 why = "it is a result or may be part of one"
                 fault(rules.KEPT_RESULT, why=why, who="the caller has")
             if storage.kept and storage.held:
                 fault(rules.HELD_STORAGE, what="which is kept for the next call")
-            elif storage.kept and storage.escapes:
+            elif storage.kept and escapes:
                 why = "it is passed to a region or a third-party op, which may hold on to it"
                 fault(rules.KEPT_RESULT, why=why, who="they may hold")
 

@@ -305,7 +305,7 @@ HELD_STORAGE = _rule(
 KEPT_RESULT = _rule(
     "WIR1048 kept-result",
     "storage that is kept for the next call is not returned, even in part, nor passed to regions "
-    "or third-party ops, which may hold on to it",
+    "or third-party ops, which may hold on to it, unless it is `symmetric`",
     "%{name} is kept for the next call, but {why}",
     "the next call writes to it while {who} it: remove 'kept'",
 )

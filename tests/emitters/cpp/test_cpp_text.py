@@ -32,13 +32,12 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[3]
 
 SHOWN = (
-    *("aliases", "arguments", "comments", "cond_nested", "constants", "dynamic_shapes"),
-    *("expressions", "extern_out", "item", "names", "pools", "results", "symbols", "views"),
-    *("switch", "while", "while_stacked", "branches", "device_zoo", "probes", "triton"),
+    *("aliases", "arguments", "collectives", "comments", "cond_nested", "constants", "device_zoo"),
+    *("branches", "dynamic_shapes", "expressions", "extern_out", "item", "names", "peers", "pools"),
+    *("probes", "results", "switch", "symbols", "triton", "views", "while", "while_stacked"),
 )
 
 REFUSED = {
-    "collectives": "symmetric memory is not supported",
     "devices_and_streams": "in C++ all streams must be of one device",
     "streams": "its memory is from memory pool 1, which only emitted Python can look up",
 }

@@ -223,7 +223,6 @@ def test_nodes_say_where_they_come_from(name: str) -> None:
 
 
 REFUSED = {
-    **corpus.UNSUPPORTED,
     **dict.fromkeys(corpus.STREAMS, "graphs run on the caller's stream alone"),
 }
 

@@ -13,13 +13,14 @@ from wrapper_ir.emitters.cpp.calls import CallLines
 from wrapper_ir.emitters.cpp.context import ProbeRow
 from wrapper_ir.emitters.cpp.control import ControlLines
 from wrapper_ir.emitters.cpp.exprs import CType
-from wrapper_ir.emitters.cpp.literals import call, table
+from wrapper_ir.emitters.cpp.literals import call, device_index, table
 from wrapper_ir.emitters.cpp.region import RegionBase
 from wrapper_ir.emitters.cpp.state import Place
 from wrapper_ir.lines.expr import free_symbols
 from wrapper_ir.lines.memory import own_memory
 from wrapper_ir.lines.symbols import dims_of
 from wrapper_ir.text.expressions import TextExprPrinter
+from wrapper_ir.toolchain.manifest import Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,8 +62,8 @@ class MemoryLines(RegionBase):
         own = own_memory(line, layout)
         if own and (problem := own.problem(own.cpp, "C++")):
             self.unsupported(line, problem)
-        if line.memory is not ir.MemoryKind.DEFAULT:
-            self.unsupported(line, f"{line.memory.value} memory is not supported in C++ yet")
+        if line.memory is ir.MemoryKind.PINNED:
+            self.unsupported(line, "pinned memory is not supported in C++ yet")
         if self.context.state.has(line.out):
             return
         self.mark(line)
@@ -70,11 +71,28 @@ class MemoryLines(RegionBase):
         args = (*dims, self.context.options(layout))
         if own:
             value = call("wir::allocated", own.cpp, *args)
+        elif line.memory is ir.MemoryKind.SYMMETRIC:
+            value = self._for_peers(line, *args)
         elif line.out in self.context.placed:
             value = call("wir::empty_result", *self._placed(line), *args)
         else:
             value = call("wir::empty", *args)
         self.define_tensor(line.out, self.shown(line, f"allocate {line.out}", value))
+
+    def _for_peers(self, line: ir.Allocate | ir.AllocatePool, *args: str) -> str:
+        """Return a call that allocates memory that peers address, or takes that of another call."""
+        context = self.context
+        context.headers.add("peers")
+        context.parts.add(Part.PEERS)
+        if not line.kept:
+            return call("wir::empty_for_peers", *args)
+        owner = context.names.fresh(f"peers_{context.buffer(line.out)}")
+        context.section("shared").line(f"inline wir::PeerMemory {owner};")
+        context.keepers.append(owner)
+        device, side = self.layout(line.out).device, context.side
+        of_device = side.stream if side is not None and device != ir.CPU else ""
+        stream = call(of_device, device_index(device)) if of_device else "wir::GpuStream{}"
+        return call(f"{owner}.empty_strided", stream, *args)
 
     def _placed(self, line: ir.Allocate | ir.AllocatePool) -> list[str]:
         """Return the position of an allocation's result, and the result's layout if it differs."""

@@ -273,6 +273,7 @@ class _Module:
             ("kernels", "Kernels."),
             ("ops", "Library ops called by schema."),
             ("constants", "Sizes and strides, types and devices."),
+            ("shared", "Memory that all states share, kept between calls."),
         ):
             if name in self._context.sections:
                 file.line(f"// {remark}")
@@ -310,6 +311,13 @@ class _Module:
     def _destroy(self, file: CodeWriter) -> None:
         file.blank()
         file.line("void destroy_state(void* state) { delete static_cast<State*>(state); }")
+        if keepers := self._context.keepers:
+            terms = " + ".join(f"{name}.release()" for name in keepers)
+            file.blank()
+            file.lines(*statement("std::size_t release_shared() {"))
+            with file.indent():
+                self._context.put(file, f"return {terms};")
+            file.line("}")
         held = self._context.state.kept_bytes()
         if held is None:
             return

@@ -271,6 +271,7 @@ class Tables:
             f"{len(ops)}, {space}::kOps" if (ops := self._ops()) else "0, nullptr",
             "nullptr" if self._program.folding is None else f"&{space}::kFolding",
             f"&{space}::{literals.HERE}" if context.is_here else "nullptr",
+            f"{space}::release_shared" if context.keepers else "nullptr",
         ]
         while rows and rows[-1] in _DEFAULTS:
             rows.pop()

@@ -59,6 +59,11 @@ class FxEmitter(Emitter):
     values: bool = VALUES.field()
 
     @override
+    def legalisation(self) -> tuple[str, ...]:
+        # Nothing but what peers address, which every call would have to introduce to them.
+        return (*super().legalisation(), "keep-storage")
+
+    @override
     def render(self, program: Program, problems: Problems) -> FxArtifact:
         """Render a planned and verified program."""
         # Building a graph needs torch; looking at the options above does not.

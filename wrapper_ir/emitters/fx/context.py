@@ -30,7 +30,7 @@ from wrapper_ir.lines.traits import checks_layout
 from wrapper_ir.lines.walk import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from wrapper_ir.emitters.base import Problems
     from wrapper_ir.emitters.fx.triton import PinnedKernel
@@ -55,7 +55,7 @@ def places_of(program: Program) -> dict[str, str]:
     for name, each in owned.items():
         place = each.qualified_name
         if not _is_possible(place) or place in leaves | inner or leaves & set(_outer(place)):
-            place = _free(name, leaves | inner)
+            place = free_place(f"constant_{name}", leaves | inner)
         places[name] = place
         leaves.add(place)
         inner.update(_outer(place))
@@ -76,11 +76,12 @@ def _is_possible(place: str) -> bool:
     return not hasattr(fx.GraphModule, first) and not any(hasattr(nn.Module, p) for p in rest)
 
 
-def _free(name: str, taken: set[str]) -> str:
-    place, number = f"constant_{name}", 0
+def free_place(wanted: str, taken: Collection[str]) -> str:
+    """Return an attribute that a module does not have yet: the one that is wanted, or like it."""
+    place, number = wanted, 0
     while place in taken or hasattr(fx.GraphModule, place):
         number += 1
-        place = f"constant_{name}_{number}"
+        place = f"{wanted}_{number}"
     return place
 
 

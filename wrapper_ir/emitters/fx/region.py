@@ -20,11 +20,14 @@ from typing_extensions import override
 
 import wrapper_ir.lines as ir
 from wrapper_ir.devices import named
+from wrapper_ir.emitters.fx.context import free_place
 from wrapper_ir.emitters.fx.exprs import lower
 from wrapper_ir.emitters.fx.graph_module import CallTracer
+from wrapper_ir.emitters.fx.peers import PeerBuffer
 from wrapper_ir.emitters.regions import RegionWalker
 from wrapper_ir.lines.expr import ceil_divided, divided
 from wrapper_ir.lines.memory import own_memory
+from wrapper_ir.runtime.peers import empty_for_peers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -222,6 +225,8 @@ class RegionBase(RegionWalker["Context"]):
         allocator = self._own_allocator(line)
         if allocator is not None:
             node = self.call(allocator, size, stride, dtype, name=name)
+        elif line.memory is ir.MemoryKind.SYMMETRIC:
+            node = self._for_peers(line, size, stride, dtype, name)
         else:
             keywords = {"dtype": dtype, "device": torch.device(str(layout.device))}
             if line.memory is ir.MemoryKind.PINNED:
@@ -234,8 +239,6 @@ class RegionBase(RegionWalker["Context"]):
         """Return the device's own allocator for a line, or None for torch's or after a refusal."""
         own = own_memory(line, self.layout(line.out))
         if own is None:
-            if line.memory is ir.MemoryKind.SYMMETRIC:
-                self.unsupported(line, "memory that peers address is not supported in FX yet")
             return None
         problem = own.problem(own.python, "Python")
         if not problem:
@@ -247,6 +250,25 @@ class RegionBase(RegionWalker["Context"]):
                 return allocator
         self.unsupported(line, problem)
         return None
+
+    def _for_peers(
+        self,
+        line: ir.Allocate | ir.AllocatePool,
+        size: list[Any],
+        stride: list[Any],
+        dtype: torch.dtype,
+        name: str,
+    ) -> fx.Node:
+        """Allocate memory that peers address, or take that of an earlier call."""
+        device = torch.device(str(self.layout(line.out).device))
+        if not line.kept:
+            return self.call(empty_for_peers, size, stride, dtype, device, name=name)
+        target = free_place(f"peers_{name}", self.context.places.values())
+        self.root.add_module(target, PeerBuffer(device))
+        args, wanted = (size, stride, dtype), self.context.wanted_name(name)
+        node = self.graph.create_node("call_module", target, args, {}, wanted)
+        self._annotate(node)
+        return node
 
     def row(self, storage: Storage, first: ir.Dim, last: ir.Dim) -> fx.Node:
         """Return the elements of a storage from ``first`` up to ``last`` as a 1-d view.

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 HELPERS: Final = frozenset("""
     BranchStream CppKernels CudaGraphs CutGraphs InputChecks KeptArena KeptGpuArena KeptHeap
-    KeptViews Outputs branch_event OwnMemoryPool OwnStream Realigned Scratch SourceFolder TensorSpec
-    TritonKernels
+    KeptViews Outputs branch_event OwnMemoryPool OwnStream PeerMemory Realigned Scratch SourceFolder
+    TensorSpec TritonKernels
     check_apart check_layout check_length check_number check_object check_result check_symbol
     check_that
     current_device current_stream
-    empty_strided_cpu empty_strided_cuda make_constants make_probe on_device once past_autograd
+    empty_for_peers empty_strided_cpu empty_strided_cuda make_constants make_probe on_device once
+    past_autograd
     random_tensor refuse_misaligned reinterpret_as reinterpret_tensor result_check run_main
     run_while run_while_stacked shown_gpu_range shown_range user_object
     """.split()) | frozenset(MATH_FUNCTIONS)  # noqa: SIM905 - one name a line would take the page
@@ -100,6 +101,8 @@ class Context(TextRun):
         self.used: set[str] = set()
         #: Whether an op is called that the runtime package registers when asked to.
         self.calls_own_ops = False
+        #: File-level variables that keep memory for single lines.
+        self.keepers: list[str] = []
         #: Imports from vendors' packages, and their names in the file.
         self.imports: dict[str, str] = {}
         #: Variables of streams, events and memory pools, by kind and number; those of the caller's

@@ -72,14 +72,13 @@ class MemoryLines(RegionBase):
         layout, memory = self.layout(line.out), line.memory
         size, stride = self.context.dims(layout.size), self.context.dims(layout.stride)
         dtype = literals.dtype(layout.dtype)
-        if memory is ir.MemoryKind.SYMMETRIC:
-            self.unsupported(line, "memory that peers address is not supported in Python yet")
-            return None
         if own := own_memory(line, layout):
             if problem := own.problem(own.python, "Python"):
                 self.unsupported(line, problem)
                 return None
             return call(self.context.imported(own.python), size, stride, dtype)
+        if memory is ir.MemoryKind.SYMMETRIC:
+            return self._for_peers(line, size, stride, dtype)
         allocator = layout.device.kind.python.allocator
         # `call` runs on the one accelerator of a program.
         is_current = layout.device in (ir.CPU, self.context.accelerator)
@@ -89,6 +88,18 @@ class MemoryLines(RegionBase):
         if memory is ir.MemoryKind.PINNED:
             extra.append("pin_memory=True")
         return call("torch.empty_strided", size, stride, keyword("dtype", dtype), *extra)
+
+    def _for_peers(
+        self, line: ir.Allocate | ir.AllocatePool, size: Node, stride: Node, dtype: Node
+    ) -> Node:
+        """Return a call that allocates memory that peers address, or takes that of another call."""
+        device = self.context.device(self.layout(line.out).device)
+        if not line.kept:
+            return call(self.context.helper("empty_for_peers"), size, stride, dtype, device)
+        owner = self.context.names.fresh(f"peers_{self.context.buffer(line.out)}")
+        self.context.define("kept", owner, call(self.context.helper("PeerMemory"), device))
+        self.context.keepers.append(owner)
+        return call(f"{owner}.empty_strided", size, stride, dtype)
 
     @override
     def visit_allocate_from_pool(self, line: ir.AllocateFromPool) -> None:

@@ -105,7 +105,7 @@ def render_module(context: Context) -> CodeWriter:
     _call(context, renderer, body, graphs)
     for section in definitions.values():
         section.finish()
-    return _spliced(context, body, _main(context), kept)
+    return _spliced(context, body, _main(context), [*kept, *context.keepers])
 
 
 def _spliced(context: Context, body: CodeWriter, main: CodeWriter, kept: list[str]) -> CodeWriter:

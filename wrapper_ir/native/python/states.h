@@ -49,7 +49,10 @@ class States {
   States(const wir::ProgramInfo* info, std::size_t keep) : info_(info), keep_(keep) {}
   States(const States&) = delete;
   States& operator=(const States&) = delete;
-  ~States() { clear(); }
+  ~States() {
+    clear();
+    if (info_->release_shared != nullptr) info_->release_shared();
+  }
 
   // True if the constants are where they were when the epoch began.
   bool is_current(PyObject* const* constants) const {
@@ -113,8 +116,8 @@ class States {
   // Free the states that no call is using; calls in progress free theirs when they end. Returns the
   // number of bytes freed immediately.
   std::size_t release() {
-    if (info_->kept_bytes == nullptr) return 0;
-    std::size_t bytes = 0;
+    std::size_t bytes = info_->release_shared == nullptr ? 0 : info_->release_shared();
+    if (info_->kept_bytes == nullptr) return bytes;
     for (const Taken& each : free_) bytes += info_->kept_bytes(each.state);
     ++releases_;
     clear();

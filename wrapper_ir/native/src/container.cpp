@@ -217,6 +217,7 @@ Container::Container(const ProgramInfo& program, std::size_t runners, const char
 
 Container::~Container() {
   for (Runner& runner : runners_) drop(runner);
+  if (program_.release_shared != nullptr) program_.release_shared();
 }
 
 void Container::drop_state(Runner& runner) {
@@ -510,7 +511,8 @@ void Container::free_inactive() {
 }
 
 std::size_t Container::release() {
-  if (program_.kept_bytes == nullptr && graphs_ == nullptr) return 0;
+  std::size_t bytes = program_.release_shared == nullptr ? 0 : program_.release_shared();
+  if (program_.kept_bytes == nullptr && graphs_ == nullptr) return bytes;
   std::vector<Runner> kept;
   {
     const std::lock_guard lock(mutex_);
@@ -521,7 +523,6 @@ std::size_t Container::release() {
       std::swap(kept.back(), runner);
     }
   }
-  std::size_t bytes = 0;
   for (Runner& runner : kept) {
     if (runner.graphs != nullptr) bytes += runner.graphs->kept_bytes();
     if (runner.state != nullptr && program_.kept_bytes != nullptr) {

@@ -28,21 +28,18 @@ if TYPE_CHECKING:
 
 
 def allocate(scope: Scope, line: Any) -> None:
-    """Convert an ``AllocateLine``, unless its memory is shared by a group of devices."""
-    name = line.node.get_name()
-    if name in scope.graph.removed_buffers:
-        return
-    if line.comm_buffer:
-        raise UnsupportedLineError("AllocateLine", name, "its memory is shared by a process group")
-    make(scope, line.node)
+    """Convert an ``AllocateLine``."""
+    if line.node.get_name() not in scope.graph.removed_buffers:
+        make(scope, line.node, for_peers=line.comm_buffer)
 
 
-def make(scope: Scope, node: Any) -> None:
-    """Allocate the storage of one of Inductor's buffers."""
+def make(scope: Scope, node: Any, *, for_peers: bool = False) -> None:
+    """Allocate the storage of one of Inductor's buffers, which peers address if ``for_peers``."""
     name = node.get_name()
     layout = _view_layout(scope, node)
     origin = scope.origin(node)
     memory = MemoryKind.PINNED if node.get_is_pinned() else MemoryKind.DEFAULT
+    memory = MemoryKind.SYMMETRIC if for_peers else memory
     mode = getattr(node, "zero_mode", None)  # which only workspaces of kernels have
     zeroed = mode is not None and mode.name != "UNINITIALIZED"
     storage = tuple(map(scope.dim, scope.graph.get_allocation_size(node)))

@@ -23,7 +23,7 @@ class Queues;
 class Tensor;
 
 // Raised whenever anything below changes. The runtime refuses a program with another number.
-inline constexpr std::uint32_t kContract = 17;
+inline constexpr std::uint32_t kContract = 18;
 
 // In a table of sizes or strides: known only at run time. The runtime's checks skip it, and the
 // generated code checks what the program states about it.
@@ -300,6 +300,9 @@ struct ProgramInfo {
   // For a program that does not name the number of its device; null for others. Tables have -1 for
   // tensors there.
   Here* here = nullptr;
+
+  // Frees memory that all states share and nobody uses, and returns its bytes; null if there is none.
+  std::size_t (*release_shared)() = nullptr;
 
   // The index of the program's device in this process; -1: the host alone.
   std::int32_t number() const { return here == nullptr ? device_index : here->index(); }
