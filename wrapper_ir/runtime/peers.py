@@ -94,7 +94,7 @@ class PeerMemory:
         nbytes = _nbytes(size, stride, dtype)
         with self._changing:
             memory = self._take(nbytes)
-            return reinterpret_as(memory, dtype, size, stride, 0)
+            return reinterpret_as(memory, dtype, tuple(size), tuple(stride), 0)
 
     def _take(self, nbytes: int) -> Tensor:
         if is_capturing():
@@ -141,7 +141,7 @@ def empty_for_peers(
     The ranks of a group meet for it when an op first uses it.
     """
     memory = _allocate(_nbytes(size, stride, dtype), current_device(device))
-    return reinterpret_as(memory, dtype, size, stride, 0)
+    return reinterpret_as(memory, dtype, tuple(size), tuple(stride), 0)
 
 
 def _nbytes(size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> int:

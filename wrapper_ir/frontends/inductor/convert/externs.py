@@ -17,6 +17,7 @@ from wrapper_ir.frontends.inductor.compat import extern_kernels, ir
 from wrapper_ir.frontends.inductor.convert import groups, operators, streams
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import (
+    Access,
     Arg,
     BufferArg,
     CallResult,
@@ -77,7 +78,8 @@ class ExternConverter:
             for op, args, kwargs in function(self._scope, node, target):
                 self.call(node, op, args, kwargs)
             return
-        self.call(node, node_op(node), plain_args(node), {**node.kwargs, "out": target})
+        kwargs = {**node.kwargs, "out": target}
+        self.call(node, node_op(node), plain_args(node), kwargs, overwrites=True)
 
     def alloc(self, line: Any) -> None:
         """Convert a call that allocates its own results."""
@@ -181,11 +183,16 @@ class ExternConverter:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         defined: Sequence[CallResult] = (),
+        *,
+        overwrites: bool = False,
     ) -> None:
-        """Emit the call of the op behind a node."""
+        """Emit the call of the op behind a node.
+
+        It overwrites what it writes to if ``overwrites``, whatever its schema says.
+        """
         scope, origin = self._scope, self._scope.origin(node)
         bound = operators.bind_arguments(scope, op, args, kwargs, origin)
-        ordered = bound.args
+        ordered = tuple(map(_overwritten, bound.args)) if overwrites else bound.args
         if op is torch.ops.aten.addmm.out:
             ordered = self._with_rows(ordered, dict(bound.kwargs), origin)
         results = tuple(_related(bound, result) for result in defined)
@@ -323,6 +330,16 @@ def node_op(node: Any) -> torch._ops.OpOverload:
 def plain_args(node: Any) -> tuple[Any, ...]:
     """Return the positional arguments of a node whose op has no lists among them."""
     return (*node.inputs, *node.constant_args)
+
+
+def _overwritten(arg: Arg) -> Arg:
+    """Return an argument that is written to as one that is not read.
+
+    Schemas mean that by arguments that are passed by name, and cannot say it of others.
+    """
+    if isinstance(arg, BufferArg) and arg.access is Access.READ_WRITE:
+        return replace(arg, access=Access.WRITE)
+    return arg
 
 
 def _related(call: Bound, result: CallResult) -> CallResult:
