@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed import _functional_collectives as collectives
 
 import wrapper_ir as wir
 from tests.distributed import ranks
 from tests.release import TORCH
 from wrapper_ir.analysis.collectives import begins_work
 from wrapper_ir.frontends.inductor import statistics
+from wrapper_ir.frontends.inductor.compat import inductor_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,3 +80,36 @@ def test_programs_are_what_their_graphs_say(
     assert not isinstance(found, str), found
     assert programs
     assert not statistics.fallbacks
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_products_that_communicate(is_turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inductor gives them an argument in an order of strides, which is a copy only if it has to."""
+    from torch.distributed import _symmetric_memory as symmetric
+
+    def products(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        gathered = collectives.all_gather_tensor(x, 0, "0") @ weight
+        return gathered, collectives.reduce_scatter_tensor(x @ weight, "sum", 0, "0")
+
+    x, weight = torch.randn(32, 64), torch.randn(64, 16)
+    x = x.t().contiguous().t() if is_turned else x
+    monkeypatch.setattr(symmetric, "is_symm_mem_enabled_for_group", lambda _: True)
+    with (
+        torch.library._scoped_library("symm_mem", "IMPL") as library,
+        inductor_config.patch({"_micro_pipeline_tp": True}),
+        wir.record() as programs,
+    ):
+        # Without GPUs, as if both ranks had the same.
+        library.impl(
+            "fused_all_gather_matmul",
+            lambda a, bs, *_, **__: (None, [torch.cat([a, a]) @ b for b in bs]),
+            "CPU",
+        )
+        library.impl("fused_matmul_reduce_scatter", lambda a, b, *_: (a @ b)[:16] * 2, "CPU")
+        run = torch.compile(products, backend="wrapper_ir", options={"validate": "error"})
+        gathered, scattered = run(x, weight)
+    torch.testing.assert_close(gathered, torch.cat([x, x]) @ weight)
+    torch.testing.assert_close(scattered, (x @ weight)[:16] * 2)
+    (program,) = programs
+    assert "symm_mem::fused_all_gather_matmul" in str(program)
+    assert "symm_mem::fused_matmul_reduce_scatter" in str(program)

@@ -227,3 +227,27 @@ def test_ops_of_others_ask_for_such_memory(emitter: str) -> None:
         torch.library.register_fake(op.default, lambda x, _: torch.empty_like(x), lib=library)
         text = eager_and_compiled(emitter, lambda x: op(x.relu(), "0") + 1)
     assert "allocate symmetric" in text
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+def test_products_that_communicate(emitter: str) -> None:
+    """Inductor fuses products with gathering and scattering; these ops have memory of their own."""
+
+    def products(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        gathered = collectives.all_gather_tensor(x, 0, "0") @ weight
+        scattered = collectives.reduce_scatter_tensor(x @ weight, "sum", 0, "0")
+        return gathered, scattered
+
+    options: dict[str, Any] = {"emitter": emitter}
+    options |= {"build": "wait"} if emitter == "cpp" else {}
+    weight = torch.randn(256, 128, device="cuda", dtype=torch.bfloat16)
+    with inductor_config.patch({"_micro_pipeline_tp": True}), wir.record() as programs:
+        run = torch.compile(products, backend="wrapper_ir", options=options, dynamic=False)
+        stock = torch.compile(products, dynamic=False)
+        for _ in range(3):
+            x = torch.randn(512, 256, device="cuda", dtype=torch.bfloat16)
+            for ours, theirs in zip(run(x, weight), stock(x, weight), strict=True):
+                assert torch.equal(ours, theirs)
+    (program,) = programs
+    assert "symm_mem::fused_all_gather_matmul" in str(program)
+    assert "symm_mem::fused_matmul_reduce_scatter" in str(program)

@@ -39,7 +39,12 @@ _LIKE: Final = (
 )
 
 #: Ops that return a view, or what Inductor takes for one, and whose schemas do not say so.
-_VIEWS: Final = frozenset({"aten::_unsafe_view", "aten::lift_fresh", "inductor::lookup_seed"})
+_VIEWS: Final = frozenset(
+    (
+        *("aten::_unsafe_view", "aten::lift_fresh", "inductor::lookup_seed"),
+        "prims::inductor_force_stride_order",
+    )
+)
 
 
 class Versions:
