@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from torch.distributed import _functional_collectives as collectives
 from torch.utils import _pytree as pytree
 
-from tests.distributed import parallelisms, sharing, whole_models
+from tests.distributed import parallelisms, sharing, symmetric, whole_models
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -485,11 +485,15 @@ SHARED = {
 
 #: Those in lower precision, or with gradients near zero.
 LOOSE = ("sequence parallel", "fsdp in lower precision", "gathered in graphs", *whole_models.MODELS)
+LOOSE += ("fused in symmetric memory",)
 
 #: Whole models.
 MODELS = {name: (*case, EMITTERS) for name, case in whole_models.MODELS.items()}
 
-ALL = {**CASES, **SPREAD[2], **SPREAD[4], **IN_TURN, **SHARED, **MODELS}
+#: Those with memory that peers address, on GPUs.
+SYMMETRIC = {name: (*case, EMITTERS) for name, case in symmetric.CASES.items()}
+
+ALL = {**CASES, **SPREAD[2], **SPREAD[4], **IN_TURN, **SHARED, **MODELS, **SYMMETRIC}
 
 
 def sample(*size: int) -> Tensor:
@@ -556,7 +560,8 @@ def ours(name: str, emitter: str, wanted: Any) -> str:
     for number, program in enumerate(programs):
         program.save(f"{name}-{emitter}-{number}.rank{dist.get_rank()}.wir")
     called = {getattr(line, "op", "") for program in programs for line in program.body}
-    if not programs or statistics.fallbacks or (op and f"_c10d_functional::{op}" not in called):
+    op = op if "::" in op or not op else f"_c10d_functional::{op}"
+    if not programs or statistics.fallbacks or (op and op not in called):
         return f"{len(programs)} programs that call {called}, {statistics.fallbacks} left to stock"
     return unlike(found, wanted)
 
