@@ -100,6 +100,8 @@ class _Graph(NamedTuple):
     moving: tuple[int, ...]  #: positions of inputs that are copied
     places: list[Tensor]  #: the buffers that they are copied to
     copy: Callable[[list[Tensor], list[Tensor]], None]
+    in_place: tuple[int, ...]  #: positions of inputs that it writes to where they are
+    back: tuple[tuple[int, Tensor], ...]  #: those that are copied back, with their buffers
     overlaps: Overlaps  #: of those with what the program writes to
     constants: Addresses
 
@@ -327,6 +329,8 @@ class CudaGraphs:
             moving,
             places,
             memory.copy_dense if are_dense else memory.copy,
+            tuple(n for n in self._writes if n not in moving),
+            tuple((n, places[moving.index(n)]) for n in self._writes if n in moving),
             Overlaps(moving, self._writes, fixed, {n: extent(each) for n, each in tensors.items()}),
             Addresses({n: constant.data_ptr() for n, constant in enumerate(constants)}),
         )
@@ -358,23 +362,14 @@ class CudaGraphs:
         if graph.moving:
             graph.copy(graph.places, [args[n] for n in graph.moving])
         graph.recording.replay()
-        if self._writes:
-            self._wrote(graph, args)
+        if graph.back:
+            _copy_back(graph, args)
+        if graph.in_place:  # autograd is told; inference tensors have no version, and are skipped
+            torch.autograd.graph.increment_version([args[n] for n in graph.in_place])
         self._journal.replays += 1
         results = graph.results.give(args)
         args.clear()
         return results
-
-    def _wrote(self, graph: _Graph, args: list[Any]) -> None:
-        """Copy written inputs back from their buffers, and tell autograd of in-place writes."""
-        in_place = []
-        for n in self._writes:
-            if n in graph.moving:
-                with torch.inference_mode() if args[n].is_inference() else torch.no_grad():
-                    args[n].copy_(graph.places[graph.moving.index(n)])
-            elif not args[n].is_inference():
-                in_place.append(args[n])
-        torch.autograd.graph.increment_version(in_place)
 
     def _again(self, call: _Call, graph: _Graph, args: list[Any]) -> tuple[Any, ...]:
         """Capture a call again after its inputs or constants have moved."""
@@ -399,6 +394,13 @@ class CudaGraphs:
             if isinstance(each, Tensor) and each.device == self._recorder.device
         }
         return Overlaps(extents, self._writes, {}, extents).are_in(tensors)
+
+
+def _copy_back(graph: _Graph, args: list[Any]) -> None:
+    """Copy written inputs back from their buffers."""
+    for n, place in graph.back:
+        with torch.inference_mode() if args[n].is_inference() else torch.no_grad():
+            args[n].copy_(place)
 
 
 def _fits(graph: _Graph, args: list[Any]) -> bool:
