@@ -11,23 +11,26 @@ import random
 import sys
 import time
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed import _functional_collectives as collectives
 from torch.distributed import _symmetric_memory as symmetric
 
 import wrapper_ir as wir
 from tests.distributed import shared_memory
 from tests.distributed.ranks import join
+from wrapper_ir.frontends.inductor.compat import inductor_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 GROUP = "0"
-EMITTERS = ("python", "cpp", "fx")
+EMITTERS = ("python", "fx")
 
 one_shot = torch.ops.symm_mem.one_shot_all_reduce
 two_shot = torch.ops.symm_mem.two_shot_all_reduce_
@@ -209,7 +212,117 @@ MEMORY: dict[str, Callable[[], None]] = {
     )
 }
 
-CASES: dict[str, Callable[[], None]] = {**MEMORY}
+
+def compiled(emitter: str, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """Compile through us, or fail."""
+    options |= {"emitter": emitter, "on_unsupported": "raise"}
+    return torch.compile(function, backend="wrapper_ir", options=options, dynamic=False)
+
+
+def agrees(run: Callable[..., Any], eager: Callable[..., Any], size: tuple[int, ...]) -> int:
+    """Compare three calls with eager, and return how often their ranks had to meet."""
+    met = 0
+    for seed in range(3):
+        x, w = sample(*size, seed=seed), sample(size[-1], 16, seed=9)
+        before = shared_memory.rendezvous_count()
+        found = run(x, w)
+        met += shared_memory.rendezvous_count() - before
+        assert torch.equal(found, eager(x, w)), f"call {seed} with {size}"
+    return met
+
+
+def a_model(emitter: str) -> None:
+    """Two sizes; the ranks meet once for each, and memory is kept until it is released."""
+
+    def model(x: Tensor, w: Tensor) -> Tensor:
+        return one_shot((x @ w).relu(), "sum", GROUP) + 1
+
+    def eager(x: Tensor, w: Tensor) -> Tensor:
+        return one_shot(shared((x @ w).relu()), "sum", GROUP) + 1
+
+    alive, mappings = shared_memory.alive(), shared_mappings()
+    with wir.record() as programs:
+        run = compiled(emitter, model)
+        assert agrees(run, eager, (4, 8)) == 1
+        assert agrees(run, eager, (6, 8)) == 1
+        assert agrees(run, eager, (4, 8)) == 0
+    assert [str(program).count("= allocate symmetric") for program in programs] == [1, 1]
+    assert shared_memory.alive() == alive + 2
+    assert wir.release_kept_memory() >= 16 * (4 + 6) * 4
+    assert shared_memory.alive() == alive
+    assert shared_mappings() == mappings
+    assert agrees(run, eager, (4, 8)) == 1
+    wir.release_kept_memory()
+    assert shared_memory.alive() == alive
+
+
+def two_buffers(emitter: str) -> None:
+    """The second is made of what the first has given; neither is in the pool of other buffers."""
+
+    def model(x: Tensor, w: Tensor) -> Tensor:
+        y = one_shot((x @ w).relu(), "sum", GROUP)
+        return y * one_shot(torch.cat([y, y + 1]).neg(), "sum", GROUP)[2:6]
+
+    def eager(x: Tensor, w: Tensor) -> Tensor:
+        y = one_shot(shared((x @ w).relu()), "sum", GROUP)
+        return y * one_shot(shared(torch.cat([y, y + 1]).neg()), "sum", GROUP)[2:6]
+
+    alive = shared_memory.alive()
+    with wir.record() as programs:
+        assert agrees(compiled(emitter, model, strategy="pool"), eager, (4, 8)) == 2
+    (program,) = programs
+    assert str(program).count("= allocate symmetric") == 2
+    wir.release_kept_memory()
+    assert shared_memory.alive() == alive
+
+
+def chosen(emitter: str) -> None:
+    """Inductor takes such an op where an ordinary one is small."""
+
+    def model(x: Tensor, w: Tensor) -> Tensor:
+        return collectives.all_reduce((x @ w).relu(), "sum", GROUP) + 1
+
+    choice = inductor_config.patch({"_collective.auto_select": True})
+    with wir.record() as programs, choice, symmetric._test_mode({GROUP}):
+        assert agrees(compiled(emitter, model), model, (4, 8)) == 1
+    assert "symm_mem::one_shot_all_reduce" in str(programs[0])
+    assert "= allocate symmetric" in str(programs[0])
+
+
+def ops_of_others(emitter: str) -> None:
+    """An op says that an argument of its has to be in such memory."""
+    with torch.library._scoped_library("wrapper_ir_shared", "FRAGMENT") as library:
+        library.define("swapped(Tensor x, str group_name) -> Tensor")
+
+        def swapped(x: Tensor, group_name: str) -> Tensor:
+            handle = symmetric.rendezvous(x, group_name)
+            handle.barrier()
+            offset = x.storage_offset()
+            y = handle.get_buffer(1 - handle.rank, x.shape, x.dtype, offset).clone()
+            handle.barrier()
+            return y
+
+        library.impl("swapped", swapped, "CPU")
+        library.register_symm_mem_args("swapped", ["x"])
+        op = torch.ops.wrapper_ir_shared.swapped
+        torch.library.register_fake(op.default, lambda x, _: torch.empty_like(x), lib=library)
+        with wir.record() as programs:
+            run = compiled(emitter, lambda x, w: op((x @ w).relu(), GROUP) + 1)
+            met = agrees(run, lambda x, w: op(shared((x @ w).relu()), GROUP) + 1, (4, 8))
+        assert met == 1
+        assert "= allocate symmetric" in str(programs[0])
+
+
+_OTHERS = [ops_of_others] if hasattr(torch.library.Library, "register_symm_mem_args") else []
+
+#: Programs that use such memory, in every target.
+PROGRAMS: dict[str, Callable[[], None]] = {
+    f"{case.__name__} {emitter}": partial(case, emitter)
+    for case in (a_model, two_buffers, chosen, *_OTHERS)
+    for emitter in EMITTERS
+}
+
+CASES: dict[str, Callable[[], None]] = {**MEMORY, **PROGRAMS}
 
 
 def outcome(case: Callable[[], None]) -> str:
