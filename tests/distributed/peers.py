@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 GROUP = "0"
-EMITTERS = ("python", "fx")
+EMITTERS = ("python", "cpp", "fx")
 
 one_shot = torch.ops.symm_mem.one_shot_all_reduce
 two_shot = torch.ops.symm_mem.two_shot_all_reduce_

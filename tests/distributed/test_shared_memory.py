@@ -40,9 +40,7 @@ def of_programs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, str
     return found(tmp_path_factory.mktemp("ranks"), *peers.PROGRAMS)
 
 
-@pytest.mark.skipif(
-    TORCH < (2, 12), reason="what 2.11 updates in place, it then allocates for peers, empty"
-)
+@pytest.mark.skipif(TORCH < (2, 12), reason="2.11 loses what it computes for peers: refused")
 @pytest.mark.parametrize("case", peers.PROGRAMS)
 def test_programs(of_programs: dict[tuple[int, str], str], case: str) -> None:
     wrong = [of_programs[rank, case] for rank in (0, 1)]

@@ -608,3 +608,11 @@ def writes_traces() -> bool:
     """Return whether torch writes a ``TORCH_TRACE``. Test frameworks listen to its logger, too."""
     handler: Any = torch._logging._internal.LOG_TRACE_HANDLER
     return getattr(handler, "root_dir", None) is not None
+
+
+def keeps_memory_of_peers() -> bool:
+    """Return whether what a kernel computes in place stays out of memory that peers address.
+
+    2.12 brought it: 2.11 takes such memory for that of the argument, and then allocates it, empty.
+    """
+    return tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 12)

@@ -12,6 +12,7 @@
 #include <torch/csrc/distributed/c10d/symm_mem/SymmetricMemory.hpp>
 #include <torch/csrc/inductor/aoti_torch/utils.h>
 
+#include <wir/dtype.h>
 #include <wir/error.h>
 
 namespace wir {
@@ -40,8 +41,11 @@ std::int64_t bytes_of(std::int64_t rank, const std::int64_t* size, const std::in
 at::Tensor allocate(std::int64_t bytes, Options options) {
   constexpr std::int64_t kLeast = 16;  // backends have no allocations of nothing
   const c10::InferenceMode ordinary(false);  // a later call may not be in that mode
-  std::int32_t index = options.device_index;
-  if (index < 0) check(aoti_torch_get_current_device_index(&index));
+  // Pointers into host memory are on a device without a number.
+  std::int32_t index = options.device_type == device::cpu ? -1 : options.device_index;
+  if (index < 0 && options.device_type != device::cpu) {
+    check(aoti_torch_get_current_device_index(&index));
+  }
   const c10::Device device(static_cast<c10::DeviceType>(options.device_type),
                            static_cast<c10::DeviceIndex>(index));
   return c10d::symmetric_memory::empty_strided_p2p({std::max(bytes, kLeast)}, {1}, c10::kByte,

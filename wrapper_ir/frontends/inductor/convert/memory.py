@@ -15,6 +15,7 @@ import torch
 from wrapper_ir.build.draft import at_start
 from wrapper_ir.frontends.common.ops import call_of, to_device
 from wrapper_ir.frontends.common.regions import copied
+from wrapper_ir.frontends.inductor.compat import keeps_memory_of_peers
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.lines.args import Access, Arg, BufferArg, ListArg, NamedArg, ScalarArg
 from wrapper_ir.lines.layout import DType, Layout
@@ -29,8 +30,13 @@ if TYPE_CHECKING:
 
 def allocate(scope: Scope, line: Any) -> None:
     """Convert an ``AllocateLine``."""
-    if line.node.get_name() not in scope.graph.removed_buffers:
-        make(scope, line.node, for_peers=line.comm_buffer)
+    name = line.node.get_name()
+    if name in scope.graph.removed_buffers:
+        return
+    if line.comm_buffer and not keeps_memory_of_peers():
+        why = "peers address it, and kernels of this release of torch may not find it; 2.12 does"
+        raise UnsupportedLineError("AllocateLine", name, why)
+    make(scope, line.node, for_peers=line.comm_buffer)
 
 
 def make(scope: Scope, node: Any, *, for_peers: bool = False) -> None:
