@@ -313,12 +313,60 @@ def ops_of_others(emitter: str) -> None:
         assert "= allocate symmetric" in str(programs[0])
 
 
+BY_HAND = """
+wir 2
+program @by_hand inference logical
+
+symbol s : int [1, 64] hint 8
+input %x : f32[s, 8] @cpu
+
+extern aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)
+extern aten::neg(Tensor self) -> Tensor
+extern symm_mem::one_shot_all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor
+extern symm_mem::two_shot_all_reduce_(Tensor(a!) input, str reduce_op, str group_name) -> Tensor(a!)
+
+  s = size %x, 0
+  %a = allocate symmetric : f32[s, 8] @cpu
+  aten::copy_(inout %a, %x)
+  symm_mem::two_shot_all_reduce_(inout %a, "sum", "0")
+  %b = allocate symmetric : f32[s, 8] @cpu
+  aten::copy_(inout %b, %a)
+  %c = symm_mem::one_shot_all_reduce(%b, "sum", "0") : f32[s, 8] @cpu
+  %d = aten::neg(%a) : f32[s, 8] @cpu
+return %b, %c, %d
+"""
+
+
+def by_hand(emitter: str) -> None:
+    """Sizes vary, an op works in place, and what is returned stays as it is.
+
+    The first buffer is kept, so its ranks meet where more is needed than before; the second is a
+    result, so they meet in each call.
+    """
+    wir.release_kept_memory()  # of other cases
+    alive = shared_memory.alive()
+    run, found = wir.compile(wir.parse(BY_HAND), emitter), []
+    for rows, meetings in (8, 2), (4, 1), (16, 2), (8, 1):
+        x, before = sample(rows, 8, seed=rows), shared_memory.rendezvous_count()
+        found.append((x, run(x)))
+        assert shared_memory.rendezvous_count() - before == meetings, rows
+    for x, (b, c, d) in found:
+        total = x.clone()
+        dist.all_reduce(total)
+        assert torch.equal(b, total)
+        assert torch.equal(c, dist.get_world_size() * total)
+        assert torch.equal(d, -total)
+    del run, found, b, c, d
+    wir.release_kept_memory()
+    assert shared_memory.alive() == alive
+
+
 _OTHERS = [ops_of_others] if hasattr(torch.library.Library, "register_symm_mem_args") else []
 
 #: Programs that use such memory, in every target.
 PROGRAMS: dict[str, Callable[[], None]] = {
     f"{case.__name__} {emitter}": partial(case, emitter)
-    for case in (a_model, two_buffers, chosen, *_OTHERS)
+    for case in (a_model, two_buffers, chosen, by_hand, *_OTHERS)
     for emitter in EMITTERS
 }
 
