@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import sys
 import weakref
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 import torch
 
 import wrapper_ir as wir
-from wrapper_ir.runtime import KeptArena, Scratch
+from wrapper_ir.runtime import KeptArena, PeerMemory, Scratch
 from wrapper_ir.runtime.kept import advise_huge_pages
 
 MIB = 1024 * 1024
@@ -111,3 +113,11 @@ def test_large_arenas_are_advised_for_huge_pages() -> None:
 def test_advice_is_for_whole_huge_pages_and_never_fails() -> None:
     for nbytes in (0, 1, 3 * MIB, 5 * MIB):
         advise_huge_pages(torch.empty(nbytes, dtype=torch.uint8))
+
+
+def test_a_copy_of_memory_for_peers_is_on_the_current_device() -> None:
+    """A program that names no number is loaded by other ranks as well."""
+    memory = PeerMemory("cuda")
+    assert memory.__reduce__() == (PeerMemory, (torch.device("cuda"),))
+    assert isinstance(pickle.loads(pickle.dumps(memory)), PeerMemory)
+    assert isinstance(copy.deepcopy(memory), PeerMemory)

@@ -87,6 +87,11 @@ class Life:
         return self.before or self
 
     @property
+    def is_callers(self) -> bool:
+        """True if no stream besides the caller's works on it."""
+        return self.streams <= _CALLERS
+
+    @property
     def goes_out(self) -> bool:
         """True if something outside of the region may see it."""
         return self.leaves or self.escapes or self.is_held

@@ -207,6 +207,7 @@ class TextRun(Run):
         sections: Parts of the text by name, joined at the end.
         profiles: Whether each call and each allocation is shown to PyTorch's profiler.
         takes_out: Whether callers may provide memory for results.
+        keepers: The variables that keep memory for single lines from call to call.
     """
 
     def __init__(
@@ -224,6 +225,7 @@ class TextRun(Run):
         self.sections: dict[str, CodeWriter] = {}
         self.profiles = profiles
         self.takes_out = takes_out
+        self.keepers: list[str] = []
         self._unit = unit
 
     def section(self, name: str) -> CodeWriter:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from wrapper_ir.analysis.devices import accelerators_of, is_on_one_stream
 from wrapper_ir.analysis.kept import can_keep, kept_pools
@@ -28,9 +28,6 @@ from wrapper_ir.verify import verify_marks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-
-
-_CALLERS: Final = frozenset((0,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,5 +153,5 @@ def _met_once(program: Program, shared: Collection[str]) -> set[str]:
         first.owner
         for first, chain in storages_of(program).lives.chains.items()
         if first.owner in shared and chain[-1].end is not None
-        if not any(life.leaves or life.is_held or life.streams - _CALLERS for life in chain)
+        if all(life.is_callers and not (life.leaves or life.is_held) for life in chain)
     }

@@ -128,8 +128,6 @@ def _ends(begin: int, end: int) -> Iterator[int]:
 
 Where: TypeAlias = tuple[Device, Place]
 
-_CALLERS: Final = frozenset((0,))
-
 
 @dataclass(frozen=True, slots=True)
 class Lease:
@@ -232,7 +230,7 @@ class Judge:
             return "is passed to a region or a third-party op, which may hold on to it"
         if chain[0].mempool:
             return "is from a user memory pool"
-        if any(not life.streams <= _CALLERS for life in chain):
+        if not all(life.is_callers for life in chain):
             return "is used on streams besides the caller's"
         return "" if chain[-1].end is not None else "is never freed"
 

@@ -17,6 +17,7 @@ from wrapper_ir.devices import kind_of
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.runtime._private import storage_use_count
 from wrapper_ir.runtime._private_cuda import is_capturing
+from wrapper_ir.runtime.apart import elements
 from wrapper_ir.runtime.devices import current_device
 from wrapper_ir.runtime.living import register
 from wrapper_ir.runtime.views import reinterpret_as
@@ -73,6 +74,7 @@ class PeerMemory:
     """
 
     def __init__(self, device: torch.device | str) -> None:
+        self._given = torch.device(device)
         self._device = current_device(device)
         self._blocks: dict[int, list[_Block]] = {}
         self._captured: list[_Block] = []
@@ -80,8 +82,8 @@ class PeerMemory:
         register(self)
 
     def __reduce__(self) -> tuple[type[PeerMemory], tuple[torch.device]]:
-        """Make a copy, here or in another process, that begins with no memory."""
-        return PeerMemory, (self._device,)
+        """Make a copy that begins with no memory, perhaps of a rank with another current device."""
+        return PeerMemory, (self._given,)
 
     def empty_strided(
         self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
@@ -91,7 +93,7 @@ class PeerMemory:
         Raises:
             UnknownToPeersError: The call is captured, and no call before it had as much memory.
         """
-        nbytes = _nbytes(size, stride, dtype)
+        nbytes = elements(size, stride) * dtype.itemsize
         with self._changing:
             memory = self._take(nbytes)
             return reinterpret_as(memory, dtype, tuple(size), tuple(stride), 0)
@@ -126,11 +128,13 @@ class PeerMemory:
 
         The next call allocates again and waits for its peers, so all ranks have to do so.
         """
+        freed = 0
         with self._changing:
-            free = [b for blocks in self._blocks.values() for b in blocks if b.is_idle]
             for blocks in self._blocks.values():
-                blocks[:] = [block for block in blocks if block not in free]
-        return sum(block.nbytes for block in free)
+                used = [block for block in blocks if not block.is_idle]
+                freed += sum(block.nbytes for block in blocks if block not in used)
+                blocks[:] = used
+        return freed
 
 
 def empty_for_peers(
@@ -140,15 +144,9 @@ def empty_for_peers(
 
     The ranks of a group meet for it when an op first uses it.
     """
-    memory = _allocate(_nbytes(size, stride, dtype), current_device(device))
+    nbytes = elements(size, stride) * dtype.itemsize
+    memory = _allocate(nbytes, current_device(device))
     return reinterpret_as(memory, dtype, tuple(size), tuple(stride), 0)
-
-
-def _nbytes(size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> int:
-    if 0 in size:
-        return 0
-    last = sum((length - 1) * step for length, step in zip(size, stride, strict=True))
-    return (last + 1) * dtype.itemsize
 
 
 #: The least that is allocated: backends have no allocations of nothing.

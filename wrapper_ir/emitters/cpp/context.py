@@ -146,8 +146,6 @@ class Context(TextRun):
         #: Headers of the runtime that the files include, and its parts that they use.
         self.headers: set[str] = {"generated"}
         self.parts: set[Part] = set()
-        #: Variables of the library that keep memory for all states.
-        self.keepers: list[str] = []
         #: Names and overloads of the ops that neither PyTorch nor the runtime brings.
         self.foreign_ops: list[tuple[str, str]] = []
         self._need_what_is_known()

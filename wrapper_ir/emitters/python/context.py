@@ -101,8 +101,6 @@ class Context(TextRun):
         self.used: set[str] = set()
         #: Whether an op is called that the runtime package registers when asked to.
         self.calls_own_ops = False
-        #: File-level variables that keep memory for single lines.
-        self.keepers: list[str] = []
         #: Imports from vendors' packages, and their names in the file.
         self.imports: dict[str, str] = {}
         #: Variables of streams, events and memory pools, by kind and number; those of the caller's

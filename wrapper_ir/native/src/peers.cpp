@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/distributed/c10d/symm_mem/SymmetricMemory.hpp>
@@ -30,20 +31,18 @@ struct Block {
 
 std::int64_t bytes_of(std::int64_t rank, const std::int64_t* size, const std::int64_t* stride,
                       c10::ScalarType dtype) {
-  std::int64_t last = 0;
-  for (std::int64_t i = 0; i < rank; ++i) {
-    if (size[i] == 0) return 0;
-    last += (size[i] - 1) * stride[i];
-  }
-  return (last + 1) * static_cast<std::int64_t>(c10::elementSize(dtype));
+  const auto dims = static_cast<std::size_t>(rank);
+  return static_cast<std::int64_t>(
+      at::detail::computeStorageNbytes({size, dims}, {stride, dims}, c10::elementSize(dtype)));
 }
 
 at::Tensor allocate(std::int64_t bytes, Options options) {
   constexpr std::int64_t kLeast = 16;  // backends have no allocations of nothing
   const c10::InferenceMode ordinary(false);  // a later call may not be in that mode
-  // Pointers into host memory are on a device without a number.
-  std::int32_t index = options.device_type == device::cpu ? -1 : options.device_index;
-  if (index < 0 && options.device_type != device::cpu) {
+  std::int32_t index = options.device_index;
+  if (options.device_type == device::cpu) {
+    index = -1;  // pointers into host memory are on a device without a number
+  } else if (index < 0) {
     check(aoti_torch_get_current_device_index(&index));
   }
   const c10::Device device(static_cast<c10::DeviceType>(options.device_type),
@@ -117,8 +116,9 @@ std::size_t PeerMemory::release() {
   if (blocks_ == nullptr) return 0;
   std::size_t bytes = 0;
   const auto is_idle = [&](const Block& block) {
-    if (block.is_idle()) bytes += static_cast<std::size_t>(block.bytes());
-    return block.is_idle();
+    const bool idle = block.is_idle();
+    if (idle) bytes += static_cast<std::size_t>(block.bytes());
+    return idle;
   };
   std::vector<Block>& free = blocks_->free;
   free.erase(std::remove_if(free.begin(), free.end(), is_idle), free.end());
