@@ -292,8 +292,7 @@ def chosen(emitter: str) -> None:
 def ops_of_others(emitter: str) -> None:
     """An op says that an argument of its has to be in such memory.
 
-    It looks for it where an allocation begins, as ``_low_contention_all_gather`` does: in slices of
-    a pool it would find something else.
+    It looks for it where an allocation begins, as ``_low_contention_all_gather`` does.
     """
     with torch.library._scoped_library("wrapper_ir_shared", "FRAGMENT") as library:
         library.define("swapped(Tensor x, str group_name) -> Tensor")
