@@ -18,6 +18,7 @@ import queue
 import signal
 import struct
 import subprocess
+import tempfile
 import threading
 import time
 import weakref
@@ -58,37 +59,41 @@ class Running:
     ) -> tuple[int, bytes]:
         """Run a command and return its exit status and its output (stdout and stderr together).
 
-        The environment is ours by default. ``output`` is a file to remove if the command fails.
+        It is done when the command itself ends: a process that it leaves behind, such as the server
+        of a compiler's cache, may keep its output open. The environment is ours by default.
+        ``output`` is a file to remove if the command fails.
 
         Raises:
             StoppedError: :meth:`stop` killed it, or kept it from starting.
             OSError: It cannot be started.
         """
-        with self._guard:
-            self.check()
-            process = subprocess.Popen(
-                command,
-                cwd=cwd,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            self._running[process] = output
-        try:
-            text, _ = process.communicate()
-        except BaseException:
-            _kill(process)
-            process.wait()
-            raise
-        finally:
+        with tempfile.TemporaryFile() as said:
             with self._guard:
-                del self._running[process]
-            if process.returncode != 0 and output is not None:
-                output.unlink(missing_ok=True)
-        self.check()
-        return process.returncode, text
+                self.check()
+                process = subprocess.Popen(
+                    command,
+                    cwd=cwd,
+                    env=env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+                self._running[process] = output
+            try:
+                process.wait()
+            except BaseException:
+                _kill(process)
+                process.wait()
+                raise
+            finally:
+                with self._guard:
+                    del self._running[process]
+                if process.returncode != 0 and output is not None:
+                    output.unlink(missing_ok=True)
+            self.check()
+            said.seek(0)
+            return process.returncode, said.read()
 
     def check(self) -> None:
         """Raise StoppedError after :meth:`stop`. Waits for anything but a process poll this."""
