@@ -93,6 +93,7 @@ def _load(
     refuse_differences(program, registered_op)
     values = constant_values(program)
     constants = tuple(values[name] for name in program.constants)
+    _start_module()
     library = build_loadable(artifact, made_with(BuildOptions, options, owner="load"))
     groups = {} if boxed else named_groups(program)
     is_wrapped = artifact.graphs is not None or bool(program.objects) or bool(groups)
@@ -182,6 +183,7 @@ def boxed_call(  # noqa: PLR0913 - called by a module's text
     units = tuple(CppUnit(symbol, CppSource(*fields)) for symbol, *fields in kernels)
     manifest = Manifest(frozenset(map(Part, parts)), type=device)
     sources = Sources(files, units, units_of(gpu_kernels), manifest)
+    _start_module()
     library = build_loadable(sources, kernels_apart=apart)
     function: BoxedCall = load_library(
         library,
@@ -334,3 +336,9 @@ def prepare_module() -> None:
     """Start :func:`make_module` in a thread; the code that needs the module reports errors."""
     if _loaded is None:
         in_background("module", partial(make_module, jobs=1))
+
+
+def _start_module() -> None:
+    """Start to compile the module alone in a thread, beside the first library that it will open."""
+    if _loaded is None:
+        in_background("module", lambda: _MODULE.file(default_cache()))
