@@ -161,11 +161,11 @@ class _Proof:
         self.nonempty = nonempty
 
     def nonnegative(self, expr: sympy.Expr) -> bool:
-        expr = sympy.expand(self.settle(expr))
+        _, expr = sympy.expand(self.settle(expr)).primitive()
         return (
             self.is_nonnegative(expr)
             or self.by_moving(expr)
-            or self.by_moving(self.undivided(expr))
+            or self.by_moving(_rounded(self.undivided(expr)))
         )
 
     def settle(self, expr: sympy.Expr) -> sympy.Expr:
@@ -316,6 +316,16 @@ def _quotient(expr: sympy.Basic, parts: list[Interval]) -> Interval:
     sign = 1 if isinstance(expr, FloorDiv) else -1
     lower, upper = (None if end is None else sign * (sign * end // by) for end in parts[0])
     return lower, upper
+
+
+def _rounded(bound: sympy.Expr) -> sympy.Expr:
+    """Return what is not negative if an integer with this lower bound is not.
+
+    An integer of at least -1/2 is at least 0. The bound is polynomial, with fractions.
+    """
+    terms = sympy.Add.make_args(bound)
+    denominator = sympy.ilcm(1, *(term.as_coeff_Mul()[0].q for term in terms))
+    return sympy.expand(denominator * bound + denominator - 1)
 
 
 def _atoms(expr: sympy.Basic) -> list[sympy.Basic]:
