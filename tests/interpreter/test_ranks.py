@@ -151,6 +151,20 @@ def test_an_uneven_all_to_all() -> None:
     assert wir.verify_ranks(programs).proved
 
 
+def test_a_rank_without_rows_takes_some() -> None:
+    """As one whose expert gets tokens, and whose own tokens are none."""
+    given, taken = ((0, 3), (0, 0)), ((0, 0), (3, 0))
+    programs = []
+    for to, out in zip(given, taken, strict=True):
+        args = "a", "all_to_all_single", "%h", str(list(out)), str(list(to)), GROUP
+        part = f"  %h = reinterpret %x : f32[{sum(to)}, 2] @cpu"
+        lines = part, call(*args, layout=f"f32[{sum(out)}, 2]"), wait("a")
+        programs.append(program(*lines, end="%a"))
+    assert wir.verify_ranks(programs).proved
+    none, rows = outcome(programs)
+    assert (none.shape, rows.tolist()) == ((0, 2), XS[0][:3].tolist())
+
+
 def test_messages() -> None:
     def ring(rank: int) -> Program:
         peers = f"[{(rank + 1) % 3}, {(rank + 2) % 3}]"

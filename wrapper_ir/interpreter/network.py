@@ -8,6 +8,7 @@ same, it never comes to pass.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -113,9 +114,9 @@ class Meeting:
         """Return whether each member of an all-to-all takes the rows that the others give it."""
 
         def elements(work: Work, side: int, peer: int) -> int:
-            numel, rows = work.given[0].then.numel(), work.splits[side]
-            each = numel // max(sum(work.splits[0]), 1)
-            return rows[peer] * each if rows else numel // len(self.ranks)
+            then, rows = work.given[0].then, work.splits[side]
+            each = math.prod(then.shape[1:])  # a rank without rows may take some
+            return rows[peer] * each if rows else then.numel() // len(self.ranks)
 
         return all(
             elements(giver, 0, j) == elements(taker, 1, i)
