@@ -288,11 +288,12 @@ def two_dimensions(compiled: Compile) -> Any:
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor.parallel import parallelize_module
 
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    sizes = dist.get_world_size() // 2, 2
+    mesh = init_device_mesh("cpu", sizes, mesh_dim_names=("dp", "tp"))
 
     def each(x: Tensor) -> Tensor:
-        rows = collectives.all_gather_tensor(x * 2, 0, (mesh, 1))
-        return collectives.all_reduce(rows + 1, "sum", (mesh, 0)) * 2
+        rows = collectives.all_gather_tensor(x * 2, 0, (mesh, 0))
+        return collectives.all_reduce(rows + 1, "sum", (mesh, 1)) * 2
 
     found = [compiled(each)(numbers(4, 6))]
     module = parallelize_module(Block(), mesh["tp"], _plan())
@@ -317,11 +318,8 @@ TWO: dict[str, tuple[Callable[..., Any], str]] = {
     "accumulation": (accumulation, ""),
     "fsdp in lower precision": (fsdp_in_lower_precision, ""),
     "distributed tensors": (distributed_tensors, "all_gather_into_tensor"),
+    "two dimensions": (two_dimensions, "all_reduce_"),
 }
-
-#: Those of them that are least like the others: sizes that change, messages from rank to rank,
-#: parts that change places, parameters that are gathered.
-SOME = ("dynamic tensor parallel", "pipeline", "expert parallel", "fsdp in lower precision")
 
 #: Those that are tried with every emitter, and not in turn.
 MORE: dict[str, tuple[Callable[..., Any], str]] = {
@@ -331,6 +329,6 @@ MORE: dict[str, tuple[Callable[..., Any], str]] = {
 
 #: Those that need four ranks.
 FOUR: dict[str, tuple[Callable[..., Any], str]] = {
-    "two dimensions": (two_dimensions, "all_reduce_"),
+    "two dimensions": TWO["two dimensions"],
     "two dimensions on one rank": (two_dimensions_on_one_rank, "all_reduce_"),
 }

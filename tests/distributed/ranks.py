@@ -170,6 +170,27 @@ def late_wait(compiled: Compile) -> Any:
     return compiled(each)(sample(64, 64) / 8)
 
 
+def bucketed(compiled: Compile) -> Any:
+    """What Inductor's passes make of several collectives, and where they put it; sizes vary."""
+    import torch._inductor.config as inductor_config
+
+    group = dist.group.WORLD
+    kinds = "all_gathers", "all_reduces", "reduce_scatters"
+    settings: dict[str, Any] = {f"bucket_{kind}_fx": "all" for kind in kinds}
+    settings["reorder_for_compute_comm_overlap"] = True
+
+    def each(v: Tensor) -> Any:
+        given, product = (v, v + 1), v @ v.t()
+        gathered = [collectives.all_gather_tensor(x, 0, group) for x in given]
+        scattered = [collectives.reduce_scatter_tensor(x * 2, "sum", 0, group) for x in given]
+        totals = [collectives.all_reduce(x * 3, "sum", group) for x in given]
+        return [x.sin() for x in gathered], scattered, totals, product @ product
+
+    with inductor_config.patch(settings):
+        run = compiled(each, dynamic=True)
+        return [run(sample(size, 6)) for size in (4, 8, 6)]
+
+
 def gradients(compiled: Compile) -> Any:
     """Collectives in a backward graph."""
     x = sample(4, 3).requires_grad_()
@@ -448,6 +469,7 @@ CASES: dict[str, tuple[Callable[..., Any], str, tuple[str, ...]]] = {
     "dynamic rows": (dynamic_rows, "all_reduce_", EMITTERS),
     "in place": (in_place, "all_reduce_", EMITTERS),
     "late wait": (late_wait, "all_gather_into_tensor", EMITTERS),
+    "bucketed": (bucketed, "all_gather_into_tensor_out", EMITTERS),
     "gradients": (gradients, "reduce_scatter_tensor", EMITTERS),
     "ddp": (ddp, "", EMITTERS),
     "fsdp": (fsdp, "", EMITTERS),
@@ -472,10 +494,13 @@ SPREAD = {
         (4, parallelisms.FOUR),
     )
 }
-#: Some over two ranks, each with one emitter in turn; the rest of emitters and cases is long.
+#: Each way over two ranks, with one emitter in turn; the rest of emitters and cases is long.
 IN_TURN = {
-    f"{name} in {emitter}": (*parallelisms.TWO[name], (emitter,))
-    for name, emitter in zip(parallelisms.SOME, itertools.cycle(EMITTERS))
+    f"{name} in {emitter}": (*case, (emitter,))
+    for (name, case), emitter in zip(
+        {**parallelisms.TWO, "captured split": CASES["captured split"][:2]}.items(),
+        itertools.cycle(EMITTERS),
+    )
 }
 #: Those in which one rank compiles for the other.
 SHARED = {
