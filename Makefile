@@ -53,7 +53,7 @@ test-long: setup ## what takes long for what it adds to the tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "long and not models"
 
 # What depends on torch; the rest of the tests reads and writes programs.
-TORCH_TESTS := frontends frontends_aten emitters export native runtime interpreter toolchain explorer/test_logs.py
+TORCH_TESTS := frontends frontends_aten distributed emitters export native runtime interpreter toolchain explorer/test_logs.py
 
 test-torch: setup ## the tests that depend on torch, on another release: make test-torch TORCH=2.13.0
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long and not models and not gpu" $(TORCH_TESTS:%=tests/%)

@@ -36,10 +36,10 @@ input %n : i32[4, 6] @cpu
 
 extern aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)
 extern aten::neg(Tensor self) -> Tensor
-extern _c10d_functional::all_reduce(Tensor input, str reduce_op, Any group_name) -> Tensor
-extern _c10d_functional::all_reduce_(Tensor(a!) input, str reduce_op, Any group_name) -> Tensor(a!)
-extern _c10d_functional::all_gather_into_tensor(Tensor input, int group_size, Any group_name) -> Tensor
-extern _c10d_functional::all_gather_into_tensor_out(Tensor input, int group_size, Any group_name, *, Tensor(a!) out) -> Tensor(a!)
+extern _c10d_functional::all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor
+extern _c10d_functional::all_reduce_(Tensor(a!) input, str reduce_op, str group_name) -> Tensor(a!)
+extern _c10d_functional::all_gather_into_tensor(Tensor input, int group_size, str group_name) -> Tensor
+extern _c10d_functional::all_gather_into_tensor_out(Tensor input, int group_size, str group_name, *, Tensor(a!) out) -> Tensor(a!)
 extern _c10d_functional::wait_tensor(Tensor tensor) -> Tensor
 
   s0 = size %x, 0

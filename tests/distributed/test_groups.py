@@ -30,7 +30,7 @@ wir 2
 program @total inference logical
 input %x : f32[2, 8] @cpu
 extern aten::neg(Tensor self) -> Tensor
-extern _c10d_functional::all_reduce(Tensor input, Any reduce_op, Any group_name) -> Tensor
+extern _c10d_functional::all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor
 extern _c10d_functional::wait_tensor(Tensor tensor) -> Tensor
   %n = aten::neg(%x) : f32[2, 8] @cpu
   %y = _c10d_functional::all_reduce(%n, "sum", "0") : f32[2, 8] @cpu
@@ -89,7 +89,7 @@ FORWARD = """\
 wir 2
 program @total forward logical
 input %x : f32[8] @cpu
-extern _c10d_functional::all_reduce(Tensor input, Any reduce_op, Any group_name) -> Tensor
+extern _c10d_functional::all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor
 extern _c10d_functional::wait_tensor(Tensor tensor) -> Tensor
   %y = _c10d_functional::all_reduce(%x, "sum", "GROUP") : f32[8] @cpu
   _c10d_functional::wait_tensor(%y)
@@ -101,7 +101,7 @@ wir 2
 program @total backward logical
 tangents [0]
 input %dy : f32[8] @cpu
-extern _c10d_functional::all_reduce(Tensor input, Any reduce_op, Any group_name) -> Tensor
+extern _c10d_functional::all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor
 extern _c10d_functional::wait_tensor(Tensor tensor) -> Tensor
   %dx = _c10d_functional::all_reduce(%dy, "sum", "GROUP") : f32[8] @cpu
   _c10d_functional::wait_tensor(%dx)

@@ -15,8 +15,12 @@ from wrapper_ir.frontends.inductor import statistics
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# Dynamo looks at the gradients of arguments that are no leaves.
-pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+pytestmark = [
+    # Dynamo looks at the gradients of arguments that are no leaves,
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
+    # and makes an object of a function with gradients of its own, until 2.12.
+    pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning"),
+]
 
 effects: Any = pytest.importorskip("torch._higher_order_ops.effects")
 ops: Any = torch.ops.wir_ordered
@@ -157,6 +161,7 @@ def test_compiled(function: Callable[[Tensor], Any], emitter: str, training: boo
 
 
 @pytest.mark.filterwarnings("ignore:.*it writes to an argument while gradients:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*it uses Tensor.grad_fn:UserWarning")  # a checkpoint of 2.11
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_jit(function: Callable[[Tensor], Any], training: bool) -> None:
