@@ -2,7 +2,8 @@
 
     python tests/distributed/saving.py FOLDER
 
-The runs are ``FOLDER/good``, ``FOLDER/again`` and, where rank 1 has another weight, ``FOLDER/bad``.
+The runs are ``FOLDER/good``, ``FOLDER/again`` and, where rank 1 has another weight, ``FOLDER/bad``;
+``FOLDER/cpp`` and ``FOLDER/fx`` are of other emitters.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from torch.distributed import _functional_collectives as collectives
 from tests.distributed.ranks import join
 from wrapper_ir.debugging import debug_session
 
+OPTIONS = {"debug": "save", "build": "wait"}
+#: Names of runs, by their emitter.
+RUNS = {"python": ("good", "again", "bad"), "cpp": ("cpp",), "fx": ("fx",)}
+
 
 def step(x: Tensor, weight: Tensor) -> Tensor:
     """Two collectives, the second of which takes what the first has made."""
@@ -27,15 +32,17 @@ def step(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def work(rank: int, folder: Path) -> None:
-    """Run the step three times, as one of the ranks."""
+    """Run the step several times, as one of the ranks."""
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2"}
     join(rank, folder, torch.device("cpu"))
-    run = torch.compile(step, backend="wrapper_ir", options={"debug": "save"})
-    for name in ("good", "again", "bad"):
-        weight = torch.ones(3, 3)
-        weight[2, 2] += rank and name == "bad"
-        with debug_session(folder / name):
-            run(torch.arange(9.0).reshape(3, 3) + rank, weight)
+    for emitter, names in RUNS.items():
+        torch.compiler.reset()
+        run = torch.compile(step, backend="wrapper_ir", options=OPTIONS | {"emitter": emitter})
+        for name in names:
+            weight = torch.ones(3, 3)
+            weight[2, 2] += rank and name == "bad"
+            with debug_session(folder / name):
+                run(torch.arange(9.0).reshape(3, 3) + rank, weight)
     dist.destroy_process_group()
 
 

@@ -28,8 +28,9 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_equal_runs_have_no_difference(saved: Path) -> None:
-    found = bisect_ranks(saved / "again", saved / "good")
+@pytest.mark.parametrize("other", ["again", "cpp", "fx"])
+def test_equal_runs_have_no_difference(saved: Path, other: str) -> None:
+    found = bisect_ranks(saved / other, saved / "good")
     assert not found
     assert found.ranks == 2
     assert found.compared > 8

@@ -29,20 +29,23 @@ __all__ = ["MODELS", "RANDOM"]
 
 
 def _step(case: Case, compiled: Compile) -> Any:
-    """One training step; inputs differ from rank to rank."""
+    """Two training steps; inputs differ from rank to rank, and from step to step."""
     model, _ = case.make()
     torch.manual_seed(case.seed + 1 + dist.get_rank())
-    _, args = case.build(case.batch)
+    batches = [case.build(case.batch)[1] for _ in range(2)]
     gathering(model, line())
     torch.manual_seed(3)
     # Torch's key of a graph has the size of a whole parameter: a rank whose part has another size
     # would load what the other rank has compiled.
     with functorch_config.patch(enable_autograd_cache=False):
-        results = compiled(model)(*args)
-        leaves = [x for x in pytree.tree_leaves(results) if isinstance(x, Tensor)]
-        losses = [x.square().mean() for x in leaves if x.requires_grad]
-        torch.stack(losses).sum().backward()
-    return leaves, [p.grad for p in model.parameters()]
+        run, given = compiled(model), []
+        for args in batches:
+            results = run(*args)
+            leaves = [x for x in pytree.tree_leaves(results) if isinstance(x, Tensor)]
+            losses = [x.square().mean() for x in leaves if x.requires_grad]
+            torch.stack(losses).sum().backward()
+            given.append(leaves)
+    return given, [p.grad for p in model.parameters()]
 
 
 #: As ``CASES`` of ``ranks.py``: the function, and a collective that its programs have to call.
