@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional
 
 from tests.frontends.recorded_scenes import (
@@ -331,6 +332,46 @@ def test_activations_are_freed(through_torch: list[Any]) -> None:
     through_torch.clear()
     assert lives(ours(product)) == wanted
     assert len(through_torch) == 3
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("node", ["ours", "torch's"])
+@pytest.mark.parametrize("emitter", EMITTERS)
+def test_what_is_saved_is_freed_at_its_last_use(emitter: str, node: str) -> None:
+    """Not at the end of the backward pass; torch's node saves objects of Python, ours need not."""
+    with torch.library._scoped_library("wir_last_use", "FRAGMENT") as library:
+        library.define("look(Tensor x) -> Tensor")
+        library.define("after(Tensor x) -> Tensor")
+        library.impl("look", torch.clone, "CPU")
+        saved: list[StorageWeakRef] = []
+        seen: list[list[bool]] = []
+
+        def after(x: Tensor) -> Tensor:
+            seen.append([each.expired() for each in saved])
+            return x.clone()
+
+        library.impl("after", after, "CPU")
+        ops: Any = torch.ops.wir_last_use
+        for op in (ops.look, ops.after):
+            torch.library.register_fake(op.default, torch.empty_like, lib=library)
+        torch.library.register_autograd(
+            "wir_last_use::look", lambda context, gradient: ops.after(gradient), lib=library
+        )
+
+        def function(x: Tensor, w: Tensor) -> Tensor:
+            return (ops.look(x) @ w).exp().sin()
+
+        compiled, w = ours(function, emitter=emitter), torch.randn(16, 64)
+        for _ in range(3):
+            x = torch.randn(16, 16, requires_grad=True)
+            with torch.autograd.set_detect_anomaly(node == "torch's", check_nan=False):
+                y = compiled(x, w)
+            tensors = [each for each in y.grad_fn.saved_tensors if each.data_ptr() != w.data_ptr()]
+            saved[:] = [StorageWeakRef(each.untyped_storage()) for each in tensors]
+            del tensors
+            y.sum().backward()
+        assert saved
+        assert all(seen[-1])
 
 
 class Mallinfo(ctypes.Structure):

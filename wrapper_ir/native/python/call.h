@@ -47,6 +47,26 @@ PyObject* tuple_of(std::size_t count, Make make) {
   return made;
 }
 
+// The object of Python that a tensor keeps, where torch tells; else null.
+template <class Slot>
+PyObject* object_in(const Slot* slot) {
+  if constexpr (requires { slot->load_pyobj(); }) return slot->load_pyobj();
+  return nullptr;
+}
+
+// Take a tensor that nobody else holds; undefined: somebody does, and it is left. An object of
+// Python that it alone keeps, as of what has been saved, stays behind and ends here, under the GIL:
+// the tensor of the same memory that is returned has none.
+inline at::Tensor taken_alone(at::Tensor& tensor) {
+  if (tensor.use_count() == 1) return std::move(tensor);
+  const PyObject* object = object_in(tensor.unsafeGetTensorImpl()->pyobj_slot());
+  const bool is_kept = object != nullptr && Py_REFCNT(object) == 1 && tensor.use_count() == 2;
+  if (!is_kept || tensor.key_set().has(c10::DispatchKey::Python)) return {};
+  auto made = tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true);
+  tensor.reset();
+  return at::Tensor(std::move(made));
+}
+
 // One call, with everything it borrows and owns. Constructed and destroyed under the GIL.
 //
 // Handles of inputs point into the Python objects, which the caller, or this, holds until the call
@@ -115,8 +135,8 @@ class Run {
       if (!take_input(i, PyTuple_GET_ITEM(first, static_cast<Py_ssize_t>(i)))) return false;
     }
     for (std::size_t i = count; i < info_.num_inputs; ++i) {
-      if (tensors_[i].use_count() == 1) {
-        owned_[i] = handle_of(new at::Tensor(std::move(tensors_[i])));
+      if (at::Tensor alone = taken_alone(tensors_[i]); alone.defined()) {
+        owned_[i] = handle_of(new at::Tensor(std::move(alone)));
       }
       slots_[i].tensor = owned_[i] != nullptr ? owned_[i] : handle_of(&tensors_[i]);
       if (matches(info_, info_.inputs[i].tensor, *tensor_of(slots_[i].tensor))) continue;

@@ -156,8 +156,9 @@ inline bool RecordingNode::call(PyObject* emitted, Taken taken, variable_list* r
   for (std::size_t i = 0; values.ptr() != nullptr && i < count; ++i) {
     const auto position = static_cast<Py_ssize_t>(i);
     PyObject* value = taken.object(recorded(), position);
-    value = value != nullptr ? Py_NewRef(value) : THPVariable_Wrap(std::move(taken.tensors[i]));
+    value = value != nullptr ? Py_NewRef(value) : THPVariable_Wrap(taken.tensors[i]);
     if (value == nullptr) return false;
+    taken.tensors[i].reset();  // the list alone holds it
     PyList_SET_ITEM(values.ptr(), position, value);
   }
   if (values.ptr() == nullptr) return false;
