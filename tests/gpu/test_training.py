@@ -13,6 +13,9 @@ from torch.utils.checkpoint import checkpoint
 import wrapper_ir as wir
 from benchmarks.gpu import TOKENS, WIDTH, Block
 from tests.gpu.test_programs import no_tuning_by_time
+from tests.release import TORCH
+from wrapper_ir.aot.load import extension_module
+from wrapper_ir.frontends.inductor import straight
 from wrapper_ir.lines import ObjectInput
 
 __all__ = ["no_tuning_by_time"]
@@ -39,6 +42,24 @@ def test_a_decoder(emitter: str) -> None:
         # Backwards, cuDNN and cuBLAS may add up in another order from one call to the next.
         scale = other.abs().max().item()
         torch.testing.assert_close(mine, other, atol=2e-2 * scale, rtol=2e-2)
+
+
+@pytest.mark.skipif(TORCH < (2, 14), reason="torch's nodes alone before")
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+def test_calls_are_recorded_by_nodes_of_our_own(emitter: str) -> None:
+    """The current stream, which torch notes for each graph on a GPU, hinders nothing."""
+    extension_module()
+    torch._dynamo.reset()
+    straight.graphs.clear()
+    model = nn.Sequential(nn.Linear(8, 8), nn.GELU()).to("cuda")
+    options = {"emitter": emitter} | ({"build": "wait"} if emitter == "cpp" else {})
+    compiled = torch.compile(model, backend="wrapper_ir", options=options)
+    for _ in range(5):
+        compiled(torch.ones(4, 8, device="cuda")).sum().backward()
+    found: list[Any] = [each.apply for each in straight.graphs if each.apply is not None]
+    (recorded,) = (each.__self__ for each in found)
+    assert recorded.nodes >= 3  # the first calls, and the first pass, are torch's
+    assert recorded.passes >= 3
 
 
 class Checkpointed(nn.Module):

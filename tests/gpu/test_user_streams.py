@@ -193,6 +193,29 @@ def test_streams_that_are_others_in_each_model(emitter: str) -> None:
                 torch.testing.assert_close(run(x), each, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("emitter", ["python", "cpp"])
+def test_backward_passes_find_the_streams_of_their_own_calls(emitter: str) -> None:
+    """Forward passes of other models come between, and number objects of their own."""
+    functions = [by_waiting() for _ in range(3)]
+    runs = [torch.compile(f, backend="wrapper_ir", options={"emitter": emitter}) for f in functions]
+
+    def steps(calls: list[Callable[[Tensor], Tensor]]) -> list[Tensor]:
+        found: list[Tensor] = []
+        for lap in range(4):
+            inputs = [permutation(lap + number).requires_grad_() for number in range(len(calls))]
+            results = [call(x) for call, x in zip(calls, inputs, strict=True)]
+            for result in results:
+                result.sum().backward()
+            found += [each.grad for each in inputs if each.grad is not None]
+        return found
+
+    wanted = steps(functions)
+    found = steps(runs)
+    assert len(found) == len(wanted) == 12
+    for mine, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-4)
+
+
 @pytest.mark.skipif(TORCH < (2, 14), reason="Inductor knows memory pools since 2.14")
 def test_a_memory_pool() -> None:
     pool = torch.cuda.MemPool()

@@ -274,9 +274,8 @@ copy_removing_passes: tuple[tuple[Any, str], ...] = (
 )
 noop_registry: Any = post_grad.noop_registry
 
-#: Streams and other objects that are no tensors, which graphs refer to; what notes them.
-external_objects: Any = getattr(runtime_wrappers, "index_to_external_object_weakref", ())
-note_external_objects: Any = getattr(runtime_wrappers, "_snapshot_external_objects", None)
+#: Whether streams and other objects that are no tensors are noted for backward passes.
+notes_user_objects: bool = hasattr(runtime_wrappers, "_snapshot_external_objects")
 
 #: Marks dimensions of a result as dynamic for the next graph; None where a release does it inline.
 mark_dynamic: Any = getattr(runtime_wrappers, "mark_dynamo_propagated_dynamic_indices", None)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from wrapper_ir.aot.load import module_if_made
+from wrapper_ir.frontends.inductor import user_objects
 from wrapper_ir.frontends.inductor.compat import (
     BackwardCFunction,
     CompiledFxGraph,
@@ -30,9 +31,8 @@ from wrapper_ir.frontends.inductor.compat import (
     RecordedEpilogue,
     backward_epilogue,
     compiled_autograd,
-    external_objects,
     mark_dynamic,
-    note_external_objects,
+    notes_user_objects,
     restrided,
     saved_inputs,
     without_entry,
@@ -120,7 +120,8 @@ def straight_apply(
         has_autocast: Whether the graph was compiled under autocast, which is off while it runs.
         switches: Variables that send passes through torch's functions while they are on.
     """
-    graph = _Recorded(function, metadata, compiled, parts, has_autocast, switches)
+    has_objects = notes_user_objects and user_objects.are_in_trace()
+    graph = _Recorded(function, metadata, compiled, parts, has_autocast, switches, has_objects)
     module = module_if_made()
     forward, backward = _in_python(graph) if module is None else _in_cpp(graph, module)
     made: Any = type(function)(function.__name__, (function,), {"forward": forward})
@@ -161,6 +162,8 @@ class _Recorded(NamedTuple):
     parts: tuple[Part, ...] | None
     has_autocast: bool
     switches: tuple[tuple[Mapping[str, Any], str], ...]
+    has_objects: bool
+    """Whether it may refer to the user's streams or other objects."""
 
     @property
     def given(self) -> tuple[int, ...]:
@@ -219,8 +222,7 @@ def _in_cpp(graph: _Recorded, module: Any) -> tuple[Any, Any]:
         finish=_finishing(metadata),
         mark=mark_dynamic,
         dynamic=dynamic,
-        external=external_objects,
-        note=note_external_objects,
+        note=user_objects.note if graph.has_objects else None,
         unusual=_through_torch(graph.function, lambda found: _set_ready(forward, found)),
         switches=graph.switches,
         callback=_frame_callback,
@@ -271,6 +273,7 @@ def _fixed(layout: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
 def _forward(graph: _Recorded) -> Callable[..., Any]:
     """Return what runs the graph, and notes what its backward pass needs."""
     metadata, compiled, parts = graph.metadata, graph.compiled, graph.parts
+    has_objects = graph.has_objects
     returned = slice(metadata.num_forward_returns)
     save, finish = _saving(metadata), _finishing(metadata)
 
@@ -280,8 +283,8 @@ def _forward(graph: _Recorded) -> Callable[..., Any]:
             raise TypeError("an argument changed while it was taken apart")
         outputs = compiled.current_callable([*given])
         save(context, outputs)
-        if external_objects:
-            note_external_objects(context)
+        if has_objects:
+            user_objects.note(context)
         return tuple(outputs[returned]) if finish is None else finish(context, outputs[returned])
 
     return forward

@@ -30,8 +30,7 @@ struct Recorded {
     kFinish,     // makes results ready to be returned, or None
     kMark,       // marks dimensions of a tensor as dynamic
     kDynamic,    // pairs of a saved tensor's position and of dimensions, for `kMark`
-    kExternal,   // objects of others that graphs refer to: a dict, or empty
-    kNote,       // notes these, where there are some
+    kNote,       // notes the user's objects that graphs refer to; None if they refer to none
     kUnusual,    // what backward passes go to that are not usual
     kSwitches,   // as of `Straight`
     kCallback,   // returns Dynamo's callback, or None
@@ -119,7 +118,7 @@ inline PyObject* forward(const Recorded* self, PyObject* const* args, Py_ssize_t
     results = pybind11::reinterpret_steal<Object>(PySequence_Tuple(results.ptr()));
   }
   if (results.ptr() == nullptr || !save(self, args[0], results.ptr())) return nullptr;
-  if (PyObject_IsTrue(self->part(Recorded::kExternal)) != 0) {
+  if (self->has(Recorded::kNote)) {
     const Object done = pybind11::reinterpret_steal<Object>(
         PyObject_CallOneArg(self->part(Recorded::kNote), args[0]));
     if (done.ptr() == nullptr) return nullptr;
@@ -455,11 +454,10 @@ inline PyObject* ready_of(PyObject* object, void*) {
 
 inline PyObject* new_recorded(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {
-      "graph",     "save",    "finish",       "mark",        "dynamic",
-      "external",  "note",    "unusual",      "switches",    "callback",
-      "restrided", "layouts", "wrap",         "returned",    "saved",
-      "unchecked", "objects", "symbols",      "inputs",      "viewed",
-      "fixed",     "given",   "strides",      "apart",       "hides",
+      "graph",    "save",      "finish",  "mark",         "dynamic",     "note",
+      "unusual",  "switches",  "callback", "restrided",   "layouts",     "wrap",
+      "returned", "saved",     "unchecked", "objects",    "symbols",     "inputs",
+      "viewed",   "fixed",     "given",   "strides",      "apart",       "hides",
       "has_autocast", "frees_saved", "is_deterministic", nullptr};
   std::array<PyObject*, Recorded::kParts> parts{};
   parts[Recorded::kReady] = parts[Recorded::kNode] = Py_None;
@@ -469,14 +467,14 @@ inline PyObject* new_recorded(PyTypeObject* type, PyObject* args, PyObject* keyw
   int flags[4];
   using R = Recorded;
   if (!PyArg_ParseTupleAndKeywords(
-          args, keywords, "$O!OOOO!OOOO!OOO!OnnnnnO!O!O!O!O!Opppp", const_cast<char**>(names),
+          args, keywords, "$O!OOOO!OOO!OOO!OnnnnnO!O!O!O!O!Opppp", const_cast<char**>(names),
           &PyDict_Type, &parts[R::kGraph], &parts[R::kSave], &parts[R::kFinish], &parts[R::kMark],
-          &PyTuple_Type, &parts[R::kDynamic], &parts[R::kExternal], &parts[R::kNote],
-          &parts[R::kUnusual], &PyTuple_Type, &parts[R::kSwitches], &parts[R::kCallback],
-          &parts[R::kRestrided], &PyTuple_Type, &parts[R::kLayouts], &parts[R::kWrap], &returned,
-          &first, &unchecked, &objects, &symbols, &PyTuple_Type, &inputs, &PyTuple_Type, &viewed,
-          &PyTuple_Type, &fixed, &PyTuple_Type, &given, &PyTuple_Type, &strides, &apart, &flags[0],
-          &flags[1], &flags[2], &flags[3])) {
+          &PyTuple_Type, &parts[R::kDynamic], &parts[R::kNote], &parts[R::kUnusual],
+          &PyTuple_Type, &parts[R::kSwitches], &parts[R::kCallback], &parts[R::kRestrided],
+          &PyTuple_Type, &parts[R::kLayouts], &parts[R::kWrap], &returned, &first, &unchecked,
+          &objects, &symbols, &PyTuple_Type, &inputs, &PyTuple_Type, &viewed, &PyTuple_Type,
+          &fixed, &PyTuple_Type, &given, &PyTuple_Type, &strides, &apart, &flags[0], &flags[1],
+          &flags[2], &flags[3])) {
     return nullptr;
   }
   auto inputs_ = numbers_in(inputs), viewed_ = numbers_in(viewed), fixed_ = numbers_in(fixed);

@@ -118,7 +118,7 @@ inline bool Recording::is_usual() {
   }
   if (torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr) return false;
   if (at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value()) return false;
-  if (PyObject_IsTrue(self.part(Recorded::kExternal)) != 0) return false;
+  if (self.has(Recorded::kNote)) return false;
   emitted_ = emitted_of(self.part(Recorded::kGraph));
   if (emitted_.ptr() == nullptr) return false;
   if (!taken_.take(*self.apart, args_, static_cast<Py_ssize_t>(count_))) return false;

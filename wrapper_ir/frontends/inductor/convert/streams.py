@@ -16,11 +16,11 @@ from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.devices import numbered
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
+from wrapper_ir.frontends.inductor.user_objects import device_of_stream, is_current_stream
 from wrapper_ir.lines import kernels
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.lines.memory import Allocate
-from wrapper_ir.runtime import user_object
 from wrapper_ir.verify import diagnose, rules
 
 if TYPE_CHECKING:
@@ -182,34 +182,3 @@ _CONVERTED: Final[Mapping[str, Callable[..., None]]] = {
 }
 
 _REFUSED: Final = ("streams::fork", "streams::join")
-
-
-# The user's streams, events and memory pools, which Dynamo numbers while it traces.
-#
-# A number stands for the object of the call, not for the one that was there at the trace. One kind
-# is recognised: the stream that is current when the program is called, which is the caller's.
-
-
-user_object.are_found_by(lambda number: compat.user_objects.get_external_object_by_index(number))
-
-
-def is_current_stream(number: int) -> bool:
-    """Return whether a number stands for the current stream, whichever that is."""
-    makers = compat.user_objects.index_to_bytecode_constructor
-    if number >= len(makers):  # it is from another trace
-        return number == compat.current_stream()
-    # The values that the object's constructor function closes over tell its source.
-    captured = [cell.cell_contents for cell in getattr(makers[number], "__closure__", None) or ()]
-    return any(
-        isinstance(part, compat.CurrentStreamSource)
-        or getattr(part, "__qualname__", "").startswith("get_current_stream.")
-        for part in captured
-    )
-
-
-def device_of_stream(number: int) -> torch.device | None:
-    """Return the device of the stream that was there at the trace, or None if it is gone."""
-    references = compat.user_objects.index_to_external_object_weakref
-    stream = references[number]() if number < len(references) else None
-    device = getattr(stream, "device", None)
-    return device if isinstance(device, torch.device) else None
