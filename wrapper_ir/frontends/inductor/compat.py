@@ -69,6 +69,7 @@ try:
     from torch._dynamo.backends import registry as backend_registry
     from torch._dynamo.convert_frame import compile_lock
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list as cache_entries
+    from torch._dynamo.guards import GuardBuilder
     from torch._dynamo.package import CompilePackage
     from torch._dynamo.repro import after_aot, after_dynamo, aoti
     from torch._dynamo.source import CurrentStreamSource
@@ -274,6 +275,9 @@ copy_removing_passes: tuple[tuple[Any, str], ...] = (
 )
 noop_registry: Any = post_grad.noop_registry
 
+#: Makes a guard on the specification of a distributed tensor.
+make_spec_guard: Any = getattr(GuardBuilder, "DTENSOR_SPEC_MATCH", None)
+
 #: Whether streams and other objects that are no tensors are noted for backward passes.
 notes_user_objects: bool = hasattr(runtime_wrappers, "_snapshot_external_objects")
 
@@ -442,9 +446,7 @@ def guard_on_groups(model: torch.fx.GraphModule, given: Mapping[int, Any]) -> No
         model: The graph that it has just made, and now has compiled.
         given: The groups and meshes among its inputs, by their places.
     """
-    from torch._dynamo.guards import GuardBuilder  # noqa: PLC0415 - few graphs take any
-    from torch._dynamo.source import AttrSource  # noqa: PLC0415
-    from torch._guards import TracingContext  # noqa: PLC0415
+    from torch._dynamo.source import AttrSource  # noqa: PLC0415 - few graphs take any
 
     context = TracingContext.try_get()
     if context is None:
@@ -456,6 +458,15 @@ def guard_on_groups(model: torch.fx.GraphModule, given: Mapping[int, Any]) -> No
         value = getattr(given[at], "real_obj", given[at])
         names = AttrSource(source, "_dim_group_names" if is_mesh(value) else "group_name")
         context.guards_context.dynamo_guards.add(names.make_guard(GuardBuilder.EQUALS_MATCH))
+
+
+def spec_guards() -> list[Any]:
+    """Return Dynamo's guards, so far, on specifications of distributed tensors."""
+    context = TracingContext.try_get()
+    if context is None:
+        return []
+    guards = context.guards_context.dynamo_guards
+    return [guard for guard in guards if guard.create_fn is make_spec_guard]
 
 
 def shape_of_mesh(mesh: Any) -> tuple[object, ...]:

@@ -38,6 +38,7 @@ from wrapper_ir.frontends.inductor import (
     in_place,
     one_rank,
     overlaps,
+    spec_guards,
     straight,
     straight_subclasses,
     waits,
@@ -198,15 +199,15 @@ _keeping_storages = partial(in_place.keeping_storages, _is_made)
 
 
 def _with_our_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
-    return _with_devices(
-        groups.with_groups(
-            _is_made,
-            overlaps.with_overlaps(
-                _is_made,
-                straight.with_straight_calls(_is_made, one_rank.with_one_compiler(_is_made, stock)),
-            ),
-        )
-    )
+    for wrap in (
+        one_rank.with_one_compiler,
+        straight.with_straight_calls,
+        spec_guards.with_spec_guards,
+        overlaps.with_overlaps,
+        groups.with_groups,
+    ):
+        stock = wrap(_is_made, stock)
+    return _with_devices(stock)
 
 
 def _noting_contract(stock: Callable[..., Any]) -> Callable[..., Any]:
