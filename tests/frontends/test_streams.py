@@ -13,6 +13,7 @@ from torch import Tensor
 import wrapper_ir as wir
 from tests.frontends.no_gpu import compiled_for_gpu, stream
 from tests.release import TORCH
+from wrapper_ir.frontends.inductor.convert.streams import joined
 from wrapper_ir.lines import Event, MemoryPool, Program
 from wrapper_ir.lines.layout import Device
 from wrapper_ir.runtime import UserObjectError, user_object
@@ -258,6 +259,39 @@ def test_cpp_looks_up_streams_and_events_of_the_users() -> None:
     queues = f"wir::UserGpuQueues queues(call, 0, {{{side}, {other}}}, {{{events}}});"
     assert queues in source
     assert "call.queues->enter(1);" in source
+
+
+BACKWARD = """
+wir 2
+program @backward backward logical
+input %saved : f32[64, 64] @cuda:0
+input %t : f32[64, 64] @cuda:0
+stream 1 @cuda:0 user 2
+extern aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)
+  %a = allocate stream 1 : f32[64, 64] @cuda:0
+  aten::mm.out(%t, %saved, out=out %a) @cuda:0 stream 1
+  %b = reuse %a : f32[64, 64] @cuda:0
+  aten::mm.out(%saved, %t, out=out %b) @cuda:0 stream 1
+return %b
+"""
+
+
+def test_a_backward_pass_is_put_in_order_with_what_is_round_it() -> None:
+    """Torch puts its ops on the streams of the forward ones, and orders nothing."""
+    program = wir.parse(BACKWARD)
+    assert {each.code for each in wir.diagnose(program)} == {"WIR1114", "WIR1116"}
+    assert body(wir.verify(joined(program))) == (
+        "%a = allocate\n"
+        "record_event 1 @cuda:0\n"
+        "wait_event 1 @cuda:0 stream 1\n"
+        "aten::mm.out(%t, %saved, out=out %a) @cuda:0 stream 1\n"
+        "%b = reuse %a\n"
+        "aten::mm.out(%saved, %t, out=out %b) @cuda:0 stream 1\n"
+        "record_event 2 @cuda:0 stream 1\n"
+        "wait_event 2 @cuda:0"
+    )
+    forward = wir.parse(BACKWARD.replace("@backward backward", "@forward forward"))
+    assert joined(forward) is forward  # the user puts it in order
 
 
 @needs_pools

@@ -193,25 +193,30 @@ def test_streams_that_are_others_in_each_model(emitter: str) -> None:
                 torch.testing.assert_close(run(x), each, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("models", [1, 3])
 @pytest.mark.parametrize("emitter", ["python", "cpp"])
-def test_backward_passes_find_the_streams_of_their_own_calls(emitter: str) -> None:
-    """Forward passes of other models come between, and number objects of their own."""
-    functions = [by_waiting() for _ in range(3)]
+def test_backward_passes_are_in_order_with_what_is_round_them(emitter: str, models: int) -> None:
+    """Stock's are not, and give other gradients; forward passes of other models come between."""
+    functions = [with_streams_of_any_device() for _ in range(models)]
     runs = [torch.compile(f, backend="wrapper_ir", options={"emitter": emitter}) for f in functions]
 
     def steps(calls: list[Callable[[Tensor], Tensor]]) -> list[Tensor]:
         found: list[Tensor] = []
-        for lap in range(4):
-            inputs = [permutation(lap + number).requires_grad_() for number in range(len(calls))]
+        for lap in range(LAPS):
+            inputs = [permutation(lap % 3 + number).requires_grad_() for number in range(models)]
             results = [call(x) for call, x in zip(calls, inputs, strict=True)]
             for result in results:
-                result.sum().backward()
-            found += [each.grad for each in inputs if each.grad is not None]
+                (result * 2).sum().backward()
+            found += [each.grad * 1 for each in inputs if each.grad is not None]
         return found
 
     wanted = steps(functions)
-    found = steps(runs)
-    assert len(found) == len(wanted) == 12
+    torch.cuda.synchronize()
+    with wir.record() as programs:
+        found = steps(runs)
+    (backward,) = (each for each in programs if each.role is wir.GraphRole.BACKWARD)
+    assert backward.streams
+    assert len(found) == len(wanted) == LAPS * models
     for mine, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(mine, other, rtol=0, atol=1e-4)
 

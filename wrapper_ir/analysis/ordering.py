@@ -52,6 +52,17 @@ def has_users_queues(program: ir.Program) -> bool:
     return any(number is not None for number in (*streams, *events))
 
 
+def ordered_by_caller(program: ir.Program) -> frozenset[int]:
+    """Return the streams that have waited for the caller, who waits for them: the user's.
+
+    Not in a backward pass: nobody who calls one knows what streams it uses.
+    """
+    if program.role is ir.GraphRole.BACKWARD:
+        return frozenset()
+    streams = enumerate(program.streams, start=1)
+    return frozenset(number for number, each in streams if each.user_object is not None)
+
+
 def stream_of(line: ir.AnyLine) -> int | None:
     """Return the stream that a line must run on; None if it runs nothing on a stream."""
     if works(line):
@@ -87,7 +98,8 @@ def _is_on_branches(line: ir.AnyLine, program: ir.Program) -> bool:
 # order different streams. So each stream has a vector clock: for every other stream, the position
 # of the last line, counted from 1, that is certain to be done before the stream's next work starts.
 # Work from before the program has position 0 of the caller's stream. The user's streams are assumed
-# to have waited for that, as they would have to without us; the program's own streams have not.
+# to have waited for that, as they would have to without us; the program's own streams have not, and
+# neither have the user's in a backward pass: without us, autograd's engine would see to it.
 #
 # The host can wait too: lines issued afterwards come after the work that it has waited for. The
 # current streams of several devices count as one, the caller's.
@@ -170,8 +182,10 @@ class Clocks(ir.PartialLineVisitor[None]):
         self._streams = program.streams
         self._program = program
         self._seen: dict[int, dict[int, int]] = {HOST: {}, CALLER: {}}
-        for number, stream in enumerate(program.streams, start=1):
-            self._seen[number] = {} if stream.user_object is None else {CALLER: 0}
+        for number in range(1, len(program.streams) + 1):
+            self._seen[number] = {}
+        for number in ordered_by_caller(program):
+            self._seen[number][CALLER] = 0
         #: The clock when each event was last recorded.
         self._events: dict[int, dict[int, int]] = {}
         self._position = 0

@@ -26,7 +26,13 @@ from torch import Tensor
 
 import wrapper_ir.lines as ir
 from wrapper_ir.analysis.collectives import Group, begins_work, call_of, worked_on
-from wrapper_ir.analysis.ordering import CALLER, HOST, comes_back, stream_of
+from wrapper_ir.analysis.ordering import (
+    CALLER,
+    HOST,
+    comes_back,
+    ordered_by_caller,
+    stream_of,
+)
 from wrapper_ir.errors import WrapperIRError
 from wrapper_ir.interpreter import memory as mem
 from wrapper_ir.interpreter.calls import byte_mask, is_plain
@@ -225,23 +231,23 @@ class Queues:
     def begin(self, held: Iterable[tuple[str, Tensor]]) -> None:
         """Put what the caller did before the program on its stream.
 
-        Streams of the user's have waited for that, as they would have to without us.
+        Streams of the user's have waited for that, as they would have to without us, but not in a
+        backward pass.
         """
         touched = tuple(Touched(name, each, is_written=True) for name, each in held)
         start = Job(CALLER, "what the caller did before", ir.Path(), lambda: None, touched)
         self._enter(start)
-        for number, stream in enumerate(self.program.streams, start=1):
-            if stream.user_object is not None:
-                self._mark(number, ir.Path(), (start,))
+        for number in sorted(ordered_by_caller(self.program)):
+            self._mark(number, ir.Path(), (start,))
 
     def leave(self, held: Iterable[tuple[str, Tensor]]) -> None:
         """Check that nothing is still at work on what the caller holds, and finish all work."""
         self.finish(CALLER)
-        own = [n for n, s in enumerate(self.program.streams, start=1) if s.user_object is None]
-        own += self._groups.values()
+        others = {*range(1, len(self.program.streams) + 1)} - ordered_by_caller(self.program)
+        others |= {*self._groups.values()}
         touched = tuple(Touched(name, each, is_written=True) for name, each in held)
         end = Job(CALLER, "what the caller does next", ir.Path(), lambda: None, touched)
-        self._check(end, among=[job for job in self.pending if job.stream in own])
+        self._check(end, among=[job for job in self.pending if job.stream in others])
         while self.pending:
             self._land(self.random.choice([each for each in self.pending if each.may_run()]))
 

@@ -647,7 +647,8 @@ ENDS_EARLY = _rule(
 NOT_JOINED = _rule(
     "WIR1116 not-joined",
     "when the program ends, the caller's stream has waited for all uses of inputs, results and "
-    "constants by the program's own streams, and no result was allocated on one of them",
+    "constants by the program's own streams, in a backward pass by the user's as well, and no "
+    "result was allocated on one of its own",
     "the program ends while its stream {other} may still use %{name}",
     "have stream 0 wait for stream {other}, which the caller does not know about",
 )

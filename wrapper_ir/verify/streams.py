@@ -7,7 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import wrapper_ir.lines as ir
-from wrapper_ir.analysis.ordering import CALLER, Clocks, Touch, read_until, touch
+from wrapper_ir.analysis.ordering import (
+    CALLER,
+    Clocks,
+    Touch,
+    ordered_by_caller,
+    read_until,
+    touch,
+)
 from wrapper_ir.lines.traits import calls, ends, takes_memory, works
 from wrapper_ir.verify import rules
 from wrapper_ir.verify.state import Place
@@ -191,11 +198,12 @@ class Streams(ir.PartialLineVisitor[str]):
                     fault(about=self._place(position), other=other, stream=history.stream)
 
     def finish(self) -> None:
-        """Check that the caller's stream has waited for the program's own streams."""
+        """Check that the caller's stream has waited for streams that nobody else waits for."""
         program = self.state.program
         for number, stream in enumerate(program.streams, start=1):
             self._check_branch(number, stream)
         own = {n for n, s in enumerate(program.streams, start=1) if s.user_object is None}
+        unordered = {*range(1, len(program.streams) + 1)} - ordered_by_caller(program)
         open_: dict[str, tuple[str, int, int]] = {}
         for part, name in self._callers_names():
             for storage in self.lifetimes.storages(name):
@@ -203,7 +211,7 @@ class Streams(ir.PartialLineVisitor[str]):
                 if history.stream in own:
                     open_[part] = (name, history.stream, history.writer[1])
                 for other, position in history.before(writes=True):
-                    if other in own and not self.clocks.sees(CALLER, other, position):
+                    if other in unordered and not self.clocks.sees(CALLER, other, position):
                         open_[part] = (name, other, position)
         for part, (name, other, position) in open_.items():
             about = self._place(position)

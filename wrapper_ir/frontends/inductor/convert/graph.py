@@ -20,7 +20,7 @@ from wrapper_ir.frontends.inductor.convert import operators
 from wrapper_ir.frontends.inductor.convert.groups import made_group
 from wrapper_ir.frontends.inductor.convert.lines import convert_lines
 from wrapper_ir.frontends.inductor.convert.state import Scope, Shared
-from wrapper_ir.frontends.inductor.convert.streams import refuse_races
+from wrapper_ir.frontends.inductor.convert.streams import joined, refuse_races
 from wrapper_ir.frontends.inductor.convert.values import known_values
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.static_inputs import static_inputs
@@ -138,6 +138,7 @@ def convert_graph(
     program = shared.draft.program(role.value, results, role=role)
     if role is GraphRole.BACKWARD and passing.is_empty:
         program = program.replace(tangents=_tangents(graph))
+    program = joined(program)
     refuse_races(program)
     return program
 

@@ -12,19 +12,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from wrapper_ir.analysis.liveness import storages_of
 from wrapper_ir.frontends.common.ops import to_device
 from wrapper_ir.frontends.inductor import compat
 from wrapper_ir.frontends.inductor.devices import numbered
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.user_objects import device_of_stream, is_current_stream
 from wrapper_ir.lines import kernels
+from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.lines.memory import Allocate
+from wrapper_ir.lines.program import GraphRole
+from wrapper_ir.lines.traits import has_event, works
 from wrapper_ir.verify import diagnose, rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from wrapper_ir.build.draft import ProgramDraft
     from wrapper_ir.lines.program import AnyLine, Program
@@ -109,6 +113,59 @@ def host_waits(queues: Queues) -> None:
     """Make the host wait for the block's stream before it reads a value computed there."""
     if queues.draft.stream:
         _pass_on(queues, (queues.device, queues.draft.stream), (CPU, 0), None)
+
+
+def joined(program: Program) -> Program:
+    """Order the user's streams with the caller's at both ends of a backward pass.
+
+    Autograd's engine does that for passes that are not compiled: each op waits for what it is
+    given, and the caller for all. Torch puts the ops of a backward graph on the streams of the
+    forward ones, and leaves out what orders the graph with what comes before and after.
+
+    Memory of results is the caller's, as whoever frees it does not wait for streams.
+    """
+    lines, events = [*program.body], [*program.events]
+    first = next((at for at, line in enumerate(lines) if _is_on_side(line)), len(lines))
+    if program.role is not GraphRole.BACKWARD or first == len(lines):
+        return program
+
+    def passed(number: int, *, begins: bool) -> Iterator[AnyLine]:
+        events.append(kernels.Event())
+        device = program.streams[number - 1].device
+        done, waiting = (0, number) if begins else (number, 0)
+        yield kernels.RecordEvent(len(events), device, done)
+        yield kernels.WaitEvent(len(events), device, waiting)
+
+    returned = _returned(program)
+    early = {n for line in lines[first:] for n in effects(line, program).defines_symbols}
+    moved = [
+        line
+        for line in lines[first:]
+        if isinstance(line, Allocate)
+        and line.stream
+        and line.out in returned
+        and not early & program.buffers[line.out].symbols
+    ]
+    numbers = range(1, len(program.streams) + 1)
+    body = [
+        *lines[:first],
+        *(dataclasses.replace(line, stream=0, mempool=0) for line in moved),
+        *(line for number in numbers for line in passed(number, begins=True)),
+        *(line for line in lines[first:] if line not in moved),
+        *(line for number in numbers for line in passed(number, begins=False)),
+    ]
+    return program.replace(body=tuple(body), events=tuple(events))
+
+
+def _is_on_side(line: AnyLine) -> bool:
+    return bool((works(line) or has_event(line)) and line.stream)
+
+
+def _returned(program: Program) -> set[str]:
+    """Return the names of storages that are returned."""
+    lives = storages_of(program).lives
+    values = [each.buffer for each in program.results if isinstance(each, BufferValue)]
+    return {life.first.owner for name in values for life in lives.of(name)}
 
 
 def refuse_races(program: Program) -> None:
