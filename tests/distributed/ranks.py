@@ -30,6 +30,7 @@ from torch.distributed import _functional_collectives as collectives
 from torch.utils import _pytree as pytree
 
 from tests.distributed import parallelisms, sharing, symmetric, whole_models
+from tests.release import TORCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -423,6 +424,28 @@ def pairs_in_graphs(compiled: Compile) -> Any:
         return pairs(compiled)
 
 
+def messages(compiled: Compile) -> Any:
+    """What comes to tensors that a graph has made, or to a part of them.
+
+    Stock goes on with what was in them before, so eager mode stands for it.
+    """
+
+    def passed(x: Tensor) -> tuple[Tensor, Tensor]:
+        taken = torch.zeros(2, *x.shape, device=x.device)
+        given, row = x * 2, taken[1]
+        if dist.get_rank() == 0:
+            dist.isend(given, 1).wait()
+            dist.irecv(row, 1).wait()
+        else:
+            dist.irecv(row, 0).wait()
+            dist.isend(given, 0).wait()
+        return taken + x, row * 2
+
+    call = passed if compiled is torch.compile else compiled(passed)
+    with torch._dynamo.config.patch(enable_p2p_compilation=True):
+        return [call(sample(rows, 3)) for rows in (4, 4, 5, 6)]
+
+
 def pairs(compiled: Compile) -> Any:
     """Point to point."""
     peer = 1 - dist.get_rank()
@@ -484,6 +507,7 @@ CASES: dict[str, tuple[Callable[..., Any], str, tuple[str, ...]]] = {
     "on one rank": (on_one_rank, "all_gather_into_tensor", EMITTERS),
     "pairs": (pairs, "", EMITTERS),
     "pairs in graphs": (pairs_in_graphs, "batch_p2p_ops", EMITTERS),
+    "messages": (messages, "irecv", EMITTERS),
 }
 
 #: The ways to spread a model, by the number of ranks. What is tried on CPUs alone.
@@ -494,11 +518,13 @@ SPREAD = {
         (4, parallelisms.FOUR),
     )
 }
+#: Kinds of programs that are tried with these. Torch 2.15 brought messages in graphs.
+_ALSO = ("captured split", *(("messages",) if TORCH >= (2, 15) else ()))
 #: Each way over two ranks, with one emitter in turn; the rest of emitters and cases is long.
 IN_TURN = {
     f"{name} in {emitter}": (*case, (emitter,))
     for (name, case), emitter in zip(
-        {**parallelisms.TWO, "captured split": CASES["captured split"][:2]}.items(),
+        {**parallelisms.TWO, **{name: CASES[name][:2] for name in _ALSO}}.items(),
         itertools.cycle(EMITTERS),
     )
 }

@@ -36,6 +36,7 @@ from wrapper_ir.frontends.inductor import (
     groups,
     identity,
     in_place,
+    messages,
     one_rank,
     overlaps,
     spec_guards,
@@ -204,6 +205,7 @@ def _with_our_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
         straight.with_straight_calls,
         spec_guards.with_spec_guards,
         overlaps.with_overlaps,
+        messages.with_messages,
         groups.with_groups,
     ):
         stock = wrap(_is_made, stock)
