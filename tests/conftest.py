@@ -79,6 +79,22 @@ def corpus_kernels() -> None:
     kernels.build(list(dict.fromkeys(name for each in sets for name in each.names)))
 
 
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own, which has what all tests share, without its files being copied.
+
+    That is the module that C++ is called through, above all, whose compilation takes half a minute.
+    """
+    from wrapper_ir.aot.load import make_module
+
+    make_module()
+    shared, own = os.environ["WRAPPER_IR_CACHE_DIR"], tmp_path / "ours"
+    skipped = shutil.ignore_patterns("tmp", "lock", "unfinished*")
+    shutil.copytree(shared, own, copy_function=os.link, ignore=skipped)
+    monkeypatch.setenv("WRAPPER_IR_CACHE_DIR", str(own))
+    return own
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Have each test draw the same numbers, whichever tests its process ran before."""

@@ -184,6 +184,10 @@ def test_what_fits_at_the_last_look_is_still_compared_as_a_whole() -> None:
 
 def test_a_store_that_fails_is_said() -> None:
     assert met(turns(TOTAL), turns(TOTAL), store=Gone()) == [["store"], ["store"]]
+    meeting = Meeting(1, Gone(), {"0": [0, 1, 2]}, seconds=0)
+    report = meeting.compare(Sheet.of(print_program(TOTAL)), ["0"])
+    assert (report.ranks, report.problems[0].where[0].path) == (3, "body[3]")
+    assert "rank 1 cannot compare its program" in report.problems[0].message
 
 
 def test_many_ranks_meet() -> None:

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 _FIRST: Final = 0.001
 _MOST: Final = 0.02
 
+_STORE_HINT: Final = (
+    "the process that keeps the store, such as rank 0's or torchrun, may have ended"
+)
+
 
 class Store(Protocol):
     """A store of keys that all ranks share, such as ``torch.distributed.TCPStore``."""
@@ -104,9 +108,16 @@ class Meeting:
                 self.store.set(key, digest)
             return _Turn(self, sheet, digest, at).result()
         except RuntimeError as error:  # of whatever class a store's are
-            first = str(error).partition("\n")[0]
-            problem = RankProblem("store", f"the store of rank {self.rank} fails: {first}")
-            return RanksReport(1, 0, (problem,))
+            return self._without_store(str(error).partition("\n")[0], sheet, names)
+
+    def _without_store(self, error: str, sheet: Sheet, names: Sequence[str]) -> RanksReport:
+        """Return that nothing was compared, and at which call."""
+        posts = self.schedule(sheet.digest, sheet).posts
+        where = [Where(self.rank, *post.where) for post in posts if post.call.group in names][:1]
+        text = f"rank {self.rank} cannot compare its program: the store of all ranks fails: {error}"
+        problem = RankProblem("store", text, tuple(where), _STORE_HINT)
+        ranks = {rank for name in names for rank in self.groups[name]}
+        return RanksReport(len(ranks), 0, (problem,))
 
     def end(self, names: Sequence[str], reason: str = "") -> None:
         """Tell the others that this rank goes on, or why it does not."""

@@ -55,7 +55,8 @@ class RankProblem:
     Attributes:
         kind: A word for scripts: ``order``, ``missing``, ``extra``, ``op``, ``dtype``, ``size``,
             ``reduction``, ``root``, ``splits``, ``group``, ``message``, ``deadlock``, ``program``
-            (one program breaks a rule by itself), ``unknown``, ``branch`` or ``loop``.
+            (one program breaks a rule by itself), ``unknown``, ``branch`` or ``loop``. Where ranks
+            meet also ``late``, ``stopped`` (another rank gave up) or ``store`` (theirs fails).
         message: What is wrong.
         where: The lines, by rank.
         hint: What to do; may be empty.
