@@ -23,7 +23,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import _functional_collectives as collectives
 
-from tests.distributed.ranks import EMITTERS, PATIENCE
+from tests.distributed.runs import EMITTERS, PATIENCE
 from wrapper_ir.frontends.inductor import statistics
 from wrapper_ir.verify.ranks.report import RanksDisagreeError
 
@@ -33,7 +33,7 @@ TWO, DEATHS = ("same", "shape", "version", "late", "gather"), ("dies", "torn")
 #: No two have programs that fit: each has its own size.
 CASES = [f"{case}:{emitter}" for case, emitter in itertools.product((*TWO, *DEATHS), EMITTERS)]
 #: Some for each emitter: a disagreement and a death.
-IN_TURN = ["same:fx", "shape:python", "version:cpp", "late:python", "gather:fx"]
+IN_TURN = ["shape:python", "version:cpp", "late:fx", "gather:fx"]
 IN_TURN += ["dies:python", "dies:fx", "torn:cpp"]
 
 #: The file that is written but not yet there when a rank dies: what describes a library of kernels,

@@ -11,7 +11,6 @@ On GPUs each rank works on one of its own, and NCCL connects them in place of gl
 
 from __future__ import annotations
 
-import datetime
 import importlib
 import itertools
 import json
@@ -30,6 +29,7 @@ from torch.distributed import _functional_collectives as collectives
 from torch.utils import _pytree as pytree
 
 from tests.distributed import parallelisms, sharing, symmetric, whole_models
+from tests.distributed.runs import EMITTERS, PATIENCE
 from tests.release import TORCH
 
 if TYPE_CHECKING:
@@ -38,13 +38,8 @@ if TYPE_CHECKING:
     #: Compiles a function, as ``torch.compile`` does.
     Compile = Callable[..., Callable[..., Any]]
 
-EMITTERS = ("python", "cpp", "fx")
-
 #: Where everything is.
 DEVICE = torch.device("cpu")
-
-#: What a rank that waits for a dead one does not exceed.
-PATIENCE = datetime.timedelta(seconds=100)
 
 
 # Functional collectives: each takes a float32 tensor of 4 by 6 elements. They add nothing of their

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import _functional_collectives as collectives
 
-from tests.distributed.ranks import EMITTERS, PATIENCE
+from tests.distributed.runs import EMITTERS, PATIENCE
 from wrapper_ir.frontends.inductor import statistics
 
 

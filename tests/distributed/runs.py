@@ -1,7 +1,8 @@
-"""Runs of ``ranks.py``: once for all tests that look at what its ranks found."""
+"""What runs of ranks share. Those of ``ranks.py`` are done once, for all tests that look at it."""
 
 from __future__ import annotations
 
+import datetime
 import fcntl
 import json
 import os
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import pytest
+
+EMITTERS = ("python", "cpp", "fx")
+
+#: What a rank that waits for a dead one does not exceed.
+PATIENCE = datetime.timedelta(seconds=100)
 
 PROGRAM = Path(__file__).with_name("ranks.py")
 

@@ -45,7 +45,7 @@ def test_ranks_that_are_started_again_do_not_read_what_others_have_published(
     assert not meeting._of_this_start(store).check(["wrapper_ir/0/1/0/end"])
 
 
-#: What the first rank to stop says of cases that do not fit; the other one may hear that it stopped.
+#: What the first rank to stop says of what does not fit; another one may hear that it stopped.
 WORDS = {"shape": "size", "version": "reduction", "gather": "size"}
 WORDS |= {"dies": "late", "torn": "late", "end": "store"}
 
@@ -79,11 +79,11 @@ def test_every_rank_hears_what_differs_and_who_dies(
     left = scraps(tmp_path, own_cache)
     # Started again, with caches: programs that nobody compiles are compared as well, and what was
     # written in part is made.
-    again = [name for name in cases if name.startswith(("same", "version", "torn"))]
+    again = [name for name in cases if name.startswith(("same", "late", "version", "torn"))]
     found = heard(tmp_path / "again", "lives", again)
     for name in again:
         match name.split(":")[0]:
-            case "same":
+            case "same" | "late":
                 assert found[name] == [f"{total(name, ranks=2)} 0"] * 2, found
             case "version":
                 assert is_said(name, found[name]), found

@@ -8,7 +8,7 @@ import pytest
 import torch.distributed as dist
 
 from tests import warm
-from tests.distributed.ranks import EMITTERS
+from tests.distributed.runs import EMITTERS
 
 pytestmark = pytest.mark.skipif(
     not (dist.is_available() and dist.is_gloo_available()), reason="this torch has no gloo"
