@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import shutil
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -191,13 +189,8 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
 
 
 def test_a_second_process_starts_with_the_library(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A cache of its own, which has what all libraries share if another test has compiled that.
-    shared = os.environ["WRAPPER_IR_CACHE_DIR"]
-    skipped = shutil.ignore_patterns("tmp", "lock", "unfinished*")
-    shutil.copytree(shared, tmp_path / "ours", copy_function=os.link, ignore=skipped)
-    monkeypatch.setenv("WRAPPER_IR_CACHE_DIR", str(tmp_path / "ours"))
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torchs"))
     # Ends while compilers run: they go with it, and leave nothing that a later process finds.
     assert run(SCRIPT, taken_down=True).stdout.splitlines()[-1] == "5.0 1"
@@ -205,7 +198,7 @@ def test_a_second_process_starts_with_the_library(
     done = run(FULL + SCRIPT, "wait", taken_down=True)
     assert done.stdout.splitlines()[-2:] == ["5.0 1", "True 5.0"], done.stderr
     assert done.stderr.count("calls go on in Python") == 1
-    left = [file.relative_to(tmp_path / "ours").as_posix() for file in tmp_path.rglob("ours/**/*")]
+    left = [file.relative_to(own_cache).as_posix() for file in own_cache.rglob("*")]
     assert not [name for name in left if "unfinished" in name or name.startswith("tmp/")]
     assert run(SCRIPT, "wait", taken_down=True).stdout.splitlines()[-2:] == ["5.0 1", "True 5.0"]
     assert run(SCRIPT, taken_down=True).stdout.splitlines()[-1] == "5.0 0"
