@@ -46,7 +46,9 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("traced")
     file, logs = folder / "model.py", folder / "logs"
     file.write_text(MODEL, encoding="utf-8")
-    environment = {**os.environ, "TORCH_TRACE": str(logs)}
+    # What comes from a cache names the files of the process that has put it there.
+    own = {"TORCH_TRACE": str(logs), "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
+    environment = {**os.environ, **own}
     done = subprocess.run(
         [sys.executable, str(file)], env=environment, capture_output=True, text=True
     )
@@ -78,6 +80,7 @@ def traced_ranks(tmp_path: Path) -> Path:
     file, logs = tmp_path / "ranks.py", tmp_path / "rank_logs"
     file.write_text(RANKS, encoding="utf-8")
     changes = {"TORCH_TRACE": str(logs), "INDUCTOR_PROVENANCE": "1", "OMP_NUM_THREADS": "1"}
+    changes["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path / "cache")
     run = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     done = subprocess.run(
         [*run, str(file)], env={**os.environ, **changes}, capture_output=True, text=True
