@@ -66,9 +66,15 @@ def distributed(mesh: Any, placement: Any) -> Tensor:
     return made
 
 
-def full(x: Any) -> Tensor:
-    found: Tensor = x.full_tensor() if hasattr(x, "full_tensor") else x
-    return found.detach()
+def warmed(mesh: Any, backend: str = "wrapper_ir") -> tuple[Any, Any, Any]:
+    """A model, the same compiled and called often enough, and its argument."""
+    from torch.distributed.tensor import Replicate
+
+    model, x = Scaled(distributed(mesh, Replicate())), distributed(mesh, Replicate())
+    run = torch.compile(model, backend=backend)
+    for _ in range(4):
+        assert run(x).placements == (Replicate(),)
+    return model, run, x
 
 
 def count(call: Callable[[], object], compared: list[object]) -> int:
@@ -83,12 +89,8 @@ def test_a_weight_is_compared_until_it_is_known(
 ) -> None:
     from torch.distributed.tensor import Replicate
 
-    model = Scaled(distributed(mesh, Replicate()))
-    x = distributed(mesh, Replicate())
-    run = torch.compile(model, backend=backend)
     with torch.no_grad():
-        for _ in range(4):
-            run(x)
+        _, run, x = warmed(mesh, backend)
         assert bool(count(lambda: run(x), compared)) == (backend == "inductor")
         # An argument that is new in each call is compared in each.
         assert count(lambda: run(distributed(mesh, Replicate())), compared) > 0
@@ -97,17 +99,13 @@ def test_a_weight_is_compared_until_it_is_known(
 def test_other_placements_compile_again(mesh: Any) -> None:
     from torch.distributed.tensor import Replicate, Shard
 
-    model = Scaled(distributed(mesh, Replicate()))
-    x = distributed(mesh, Replicate())
-    run = torch.compile(model, backend="wrapper_ir")
     with torch.no_grad():
-        for _ in range(4):
-            assert run(x).placements == (Replicate(),)
+        model, run, x = warmed(mesh)
         model.weight = nn.Parameter(distributed(mesh, Shard(0)))
         for _ in range(4):
             found = run(x)
             assert found.placements == model(x).placements == (Shard(0),)
-            assert torch.equal(full(found), full(model(x)))
+            assert torch.equal(found.full_tensor(), model(x).full_tensor())
         model.weight = nn.Parameter(distributed(mesh, Replicate()))
         assert run(x).placements == (Replicate(),)
 
@@ -115,13 +113,9 @@ def test_other_placements_compile_again(mesh: Any) -> None:
 def test_a_specification_that_changes_is_compared_again(mesh: Any) -> None:
     from torch.distributed.tensor import Replicate, Shard
 
-    model = Scaled(distributed(mesh, Replicate()))
-    x = distributed(mesh, Replicate())
-    run = torch.compile(model, backend="wrapper_ir")
     with torch.no_grad():
-        for _ in range(4):
-            run(x)
-        spec: Any = model.weight._spec  # type: ignore[attr-defined]
+        model, run, x = warmed(mesh)
+        spec = model.weight._spec
         for placement in (Shard(0), Replicate()):
             spec.placements = (placement,)
             spec.shard_order = spec.compute_default_shard_order(spec.placements)

@@ -203,7 +203,7 @@ class Streams(ir.PartialLineVisitor[str]):
         for number, stream in enumerate(program.streams, start=1):
             self._check_branch(number, stream)
         own = {n for n, s in enumerate(program.streams, start=1) if s.user_object is None}
-        unordered = {*range(1, len(program.streams) + 1)} - ordered_by_caller(program)
+        ordered = ordered_by_caller(program)
         open_: dict[str, tuple[str, int, int]] = {}
         for part, name in self._callers_names():
             for storage in self.lifetimes.storages(name):
@@ -211,7 +211,7 @@ class Streams(ir.PartialLineVisitor[str]):
                 if history.stream in own:
                     open_[part] = (name, history.stream, history.writer[1])
                 for other, position in history.before(writes=True):
-                    if other in unordered and not self.clocks.sees(CALLER, other, position):
+                    if other not in ordered and not self.clocks.sees(CALLER, other, position):
                         open_[part] = (name, other, position)
         for part, (name, other, position) in open_.items():
             about = self._place(position)

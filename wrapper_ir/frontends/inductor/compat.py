@@ -448,8 +448,8 @@ def guard_on_groups(model: torch.fx.GraphModule, given: Mapping[int, Any]) -> No
     """
     from torch._dynamo.source import AttrSource  # noqa: PLC0415 - few graphs take any
 
-    context = TracingContext.try_get()
-    if context is None:
+    guards = _guards_so_far()
+    if guards is None:
         return
     for at, node in enumerate(model.graph.find_nodes(op="placeholder")):
         source = getattr(node.meta.get("grapharg"), "source", None)
@@ -457,16 +457,18 @@ def guard_on_groups(model: torch.fx.GraphModule, given: Mapping[int, Any]) -> No
             continue
         value = getattr(given[at], "real_obj", given[at])
         names = AttrSource(source, "_dim_group_names" if is_mesh(value) else "group_name")
-        context.guards_context.dynamo_guards.add(names.make_guard(GuardBuilder.EQUALS_MATCH))
+        guards.add(names.make_guard(GuardBuilder.EQUALS_MATCH))
 
 
 def spec_guards() -> list[Any]:
     """Return Dynamo's guards, so far, on specifications of distributed tensors."""
+    return [each for each in _guards_so_far() or () if each.create_fn is make_spec_guard]
+
+
+def _guards_so_far() -> Any:
+    """Return the set of Dynamo's guards for what it is compiling; None if it is not."""
     context = TracingContext.try_get()
-    if context is None:
-        return []
-    guards = context.guards_context.dynamo_guards
-    return [guard for guard in guards if guard.create_fn is make_spec_guard]
+    return None if context is None else context.guards_context.dynamo_guards
 
 
 def shape_of_mesh(mesh: Any) -> tuple[object, ...]:

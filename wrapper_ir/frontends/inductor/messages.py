@@ -15,9 +15,6 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_RECEIVING = "_c10d_functional::irecv"
-_WAIT = "_c10d_functional::wait_tensor"
-
 
 def with_messages(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap Inductor's function for one of Dynamo's graphs so that ours see what they receive."""
@@ -34,22 +31,22 @@ def with_messages(is_ours: Callable[[], bool], stock: Callable[..., Any]) -> Cal
 def _say_what_comes(graph: torch.fx.Graph) -> bool:
     """Add a copy of what each wait for a message returns; return whether there were some."""
     is_changed = False
-    for node in list(graph.nodes):
-        started = node.args[0] if _calls(node, _WAIT) and node.args else None
-        if not isinstance(started, torch.fx.Node) or not _calls(started, _RECEIVING):
-            continue
+    receive = getattr(torch.ops._c10d_functional, "irecv", None)
+    if receive is None:  # torch 2.15 brought it
+        return is_changed
+    for started in [node for node in graph.nodes if _packet(node) is receive]:
         target = started.args[0]
-        # Memory of an argument is written where it is.
-        if isinstance(target, torch.fx.Node) and target.op != "placeholder":
-            with graph.inserting_after(node):
-                graph.call_method("copy_", (target, node))
+        if not isinstance(target, torch.fx.Node) or target.op == "placeholder":
+            continue  # memory of an argument is written where it is
+        for wait in list(started.users):
+            if _packet(wait) is not torch.ops._c10d_functional.wait_tensor:
+                continue
+            with graph.inserting_after(wait):
+                graph.call_method("copy_", (target, wait))
             is_changed = True
     return is_changed
 
 
-def _calls(node: torch.fx.Node, name: str) -> bool:
-    """Return whether a node calls an op, or an overload of it."""
-    target: Any = node.target
-    if isinstance(target, torch._ops.OpOverload):
-        return bool(target.name().partition(".")[0] == name)  # type: ignore[no-untyped-call]
-    return isinstance(target, torch._ops.OpOverloadPacket) and target._qualified_op_name == name
+def _packet(node: torch.fx.Node) -> Any:
+    """Return the op that a node calls, whether it names an overload or not."""
+    return getattr(node.target, "overloadpacket", node.target)

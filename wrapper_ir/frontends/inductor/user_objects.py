@@ -39,7 +39,7 @@ def device_of_stream(number: int) -> torch.device | None:
 
 
 def are_in_trace() -> bool:
-    """Return whether what Dynamo is compiling may refer to objects other than the current stream.
+    """Return whether Dynamo's trace has objects other than the current stream.
 
     Where there is an accelerator, its current stream is in the table of every trace.
     """
@@ -54,5 +54,8 @@ def note(context: Any) -> None:
     new one in each call.
     """
     references = compat.user_objects.index_to_external_object_weakref
-    found = {number: reference() for number, reference in enumerate(references)}
-    context._external_objects = {n: each for n, each in found.items() if each is not None}
+    context._external_objects = {
+        number: value
+        for number, reference in enumerate(references)
+        if (value := reference()) is not None
+    }

@@ -454,10 +454,10 @@ inline PyObject* ready_of(PyObject* object, void*) {
 
 inline PyObject* new_recorded(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {
-      "graph",    "save",      "finish",  "mark",         "dynamic",     "note",
-      "unusual",  "switches",  "callback", "restrided",   "layouts",     "wrap",
-      "returned", "saved",     "unchecked", "objects",    "symbols",     "inputs",
-      "viewed",   "fixed",     "given",   "strides",      "apart",       "hides",
+      "graph",        "save",        "finish",           "mark",      "dynamic", "note",
+      "unusual",      "switches",    "callback",         "restrided", "layouts", "wrap",
+      "returned",     "saved",       "unchecked",        "objects",   "symbols", "inputs",
+      "viewed",       "fixed",       "given",            "strides",   "apart",   "hides",
       "has_autocast", "frees_saved", "is_deterministic", nullptr};
   std::array<PyObject*, Recorded::kParts> parts{};
   parts[Recorded::kReady] = parts[Recorded::kNode] = Py_None;

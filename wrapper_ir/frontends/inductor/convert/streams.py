@@ -19,7 +19,6 @@ from wrapper_ir.frontends.inductor.devices import numbered
 from wrapper_ir.frontends.inductor.errors import UnsupportedLineError
 from wrapper_ir.frontends.inductor.user_objects import device_of_stream, is_current_stream
 from wrapper_ir.lines import kernels
-from wrapper_ir.lines.args import BufferValue
 from wrapper_ir.lines.effects import effects
 from wrapper_ir.lines.layout import CPU, Device
 from wrapper_ir.lines.memory import Allocate
@@ -28,7 +27,7 @@ from wrapper_ir.lines.traits import has_event, works
 from wrapper_ir.verify import diagnose, rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from wrapper_ir.build.draft import ProgramDraft
     from wrapper_ir.lines.program import AnyLine, Program
@@ -122,50 +121,40 @@ def joined(program: Program) -> Program:
     given, and the caller for all. Torch puts the ops of a backward graph on the streams of the
     forward ones, and leaves out what orders the graph with what comes before and after.
 
-    Memory of results is the caller's, as whoever frees it does not wait for streams.
+    Memory of results is the caller's, as whoever frees it does not wait for streams, unless an op
+    makes it, or its size is known too late.
     """
-    lines, events = [*program.body], [*program.events]
-    first = next((at for at, line in enumerate(lines) if _is_on_side(line)), len(lines))
-    if program.role is not GraphRole.BACKWARD or first == len(lines):
+    first = next((at for at, line in enumerate(program.body) if _is_on_side(line)), None)
+    if program.role is not GraphRole.BACKWARD or first is None:
         return program
-
-    def passed(number: int, *, begins: bool) -> Iterator[AnyLine]:
-        events.append(kernels.Event())
-        device = program.streams[number - 1].device
-        done, waiting = (0, number) if begins else (number, 0)
-        yield kernels.RecordEvent(len(events), device, done)
-        yield kernels.WaitEvent(len(events), device, waiting)
-
-    returned = _returned(program)
-    early = {n for line in lines[first:] for n in effects(line, program).defines_symbols}
-    moved = [
-        line
-        for line in lines[first:]
-        if isinstance(line, Allocate)
-        and line.stream
-        and line.out in returned
-        and not early & program.buffers[line.out].symbols
-    ]
-    numbers = range(1, len(program.streams) + 1)
-    body = [
-        *lines[:first],
-        *(dataclasses.replace(line, stream=0, mempool=0) for line in moved),
-        *(line for number in numbers for line in passed(number, begins=True)),
-        *(line for line in lines[first:] if line not in moved),
-        *(line for number in numbers for line in passed(number, begins=False)),
-    ]
-    return program.replace(body=tuple(body), events=tuple(events))
+    before, rest = program.body[:first], program.body[first:]
+    returned = {each.first.owner for each in storages_of(program).lives.lives if each.leaves}
+    late = {name for line in rest for name in effects(line, program).defines_symbols}
+    moved: list[AnyLine] = []
+    kept: list[AnyLine] = []
+    for line in rest:
+        if (
+            isinstance(line, Allocate)
+            and line.stream
+            and line.out in returned
+            and not late & program.buffers[line.out].symbols
+        ):
+            moved.append(dataclasses.replace(line, stream=0, mempool=0))
+        else:
+            kept.append(line)
+    events = [*program.events]
+    begin: list[AnyLine] = []
+    end: list[AnyLine] = []
+    for number, stream in enumerate(program.streams, start=1):
+        callers, users = (stream.device, 0), (stream.device, number)
+        begin += _passing_on(events, callers, users)
+        end += _passing_on(events, users, callers)
+    body = (*before, *moved, *begin, *kept, *end)
+    return program.replace(body=body, events=tuple(events))
 
 
 def _is_on_side(line: AnyLine) -> bool:
     return bool((works(line) or has_event(line)) and line.stream)
-
-
-def _returned(program: Program) -> set[str]:
-    """Return the names of storages that are returned."""
-    lives = storages_of(program).lives
-    values = [each.buffer for each in program.results if isinstance(each, BufferValue)]
-    return {life.first.owner for name in values for life in lives.of(name)}
 
 
 def refuse_races(program: Program) -> None:
@@ -213,10 +202,20 @@ def _pass_on(
     queues: Queues, done: tuple[Device, int], waiting: tuple[Device, int], origin: int | None
 ) -> None:
     """Make one stream, or the host, wait for the work on another."""
-    queues.draft.events.append(kernels.Event())
-    event = len(queues.draft.events)
-    queues.draft.emit(kernels.RecordEvent(event, *done, origin=origin))
-    queues.draft.emit(kernels.WaitEvent(event, *waiting, origin=origin))
+    for line in _passing_on(queues.draft.events, done, waiting, origin):
+        queues.draft.emit(line)
+
+
+def _passing_on(
+    events: list[kernels.Event],
+    done: tuple[Device, int],
+    waiting: tuple[Device, int],
+    origin: int | None = None,
+) -> tuple[AnyLine, AnyLine]:
+    """Return the lines with which a stream, or the host, waits for another, by a new event."""
+    events.append(kernels.Event())
+    record = kernels.RecordEvent(len(events), *done, origin=origin)
+    return record, kernels.WaitEvent(len(events), *waiting, origin=origin)
 
 
 _CONVERTED: Final[Mapping[str, Callable[..., None]]] = {
